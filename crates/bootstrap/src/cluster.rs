@@ -1,4 +1,5 @@
-//! What a new cluster is told: CRDs, accounts and rights, as `k8s/` has them; and the tokens of the services.
+//! Prepares a new cluster: applies CRDs, accounts and permissions of `k8s/`, and writes the tokens
+//! of the services.
 
 use std::time::Duration;
 
@@ -17,15 +18,17 @@ use crate::files::{self, Owner};
 use crate::state::{self, ADMIN, State};
 use crate::{BootstrapError, ClusterArguments, NAMESPACE, SERVICES};
 
-/// That of `kubectl apply --server-side`: who applies other versions of the same files by hand meets no conflict.
+/// Field manager of `kubectl apply --server-side`, so that a user who applies other versions of the
+/// same files by hand gets no conflict.
 const MANAGER: &str = "kubectl";
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a kind may take until it is served.
+/// Time until the API server serves a new kind.
 const SERVED: Duration = Duration::from_secs(30);
-/// Tokens are renewed whenever the trial cluster starts; a year is longer than one runs.
+/// Seconds that a token is valid. Tokens are renewed at each start of the trial cluster, and a
+/// cluster runs for less than a year.
 const TOKEN: i64 = 365 * 24 * 3600;
 
-/// Who calls whom.
+/// Pairs of services: the caller, and the service that it calls.
 const CALLS: [(&str, &str); 5] = [
     ("renderer", "resolver"),
     ("variant", "watcher"),
@@ -34,7 +37,7 @@ const CALLS: [(&str, &str); 5] = [
     ("console", "variant"),
 ];
 
-/// Accounts, rights and policies; the test of this module compares them with the folder.
+/// Accounts, permissions and policies; the test of this module compares the list with the folder.
 const MANIFESTS: [(&str, &str); 17] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
@@ -67,7 +70,7 @@ const MANIFESTS: [(&str, &str); 17] = [
     ),
 ];
 
-/// What a package store has beside them.
+/// Additional manifests of a package store.
 const PACKAGE_STORE: [(&str, &str); 2] = [
     (
         "components/package-store/rights.yaml",
@@ -79,7 +82,7 @@ const PACKAGE_STORE: [(&str, &str); 2] = [
     ),
 ];
 
-/// Waits, applies, and writes tokens.
+/// Waits for the API server, applies the manifests, and writes the tokens.
 pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), BootstrapError> {
     let state = State::load(&arguments.folder)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -115,7 +118,7 @@ fn client(state: &State, arguments: &ClusterArguments) -> Result<Client, Bootstr
     groundwork_client::connect(config).map_err(|error| unusable(error.to_string()))
 }
 
-/// The certificates of a PEM text, in DER.
+/// Returns the certificates of a PEM text, in DER.
 fn certificates(pem: &str) -> Vec<Vec<u8>> {
     let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     data_encoding::BASE64.decode(body.as_bytes()).into_iter().collect()
@@ -208,7 +211,7 @@ async fn until_served(api: &Api<CustomResourceDefinition>, name: &str) -> Result
     }
 }
 
-/// A token for the API server, or one that only another service accepts.
+/// Returns a token for the API server, or one that only another service accepts.
 async fn token(client: &Client, service: &str, called: Option<&str>) -> Result<String, BootstrapError> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
     let audiences = called.map(|called| vec![groundwork_grpc::audience(called)]);
@@ -246,7 +249,8 @@ mod tests {
         for folder in ["base", "admission"].into_iter().chain(components) {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
-                // Programs are started by compose.yaml, whose networks are its own.
+                // compose.yaml starts the programs and has its own networks, so these files are not
+                // applied.
                 let others = ["kustomization.yaml", "workload.yaml", "network.yaml"];
                 if name.ends_with(".yaml") && !others.contains(&name.as_str()) {
                     found.push(format!("{folder}/{name}"));

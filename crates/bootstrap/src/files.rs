@@ -1,4 +1,4 @@
-//! Files with credentials: whole or not at all, and for one user.
+//! Writes files with credentials: atomically, and readable by one user only.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -19,21 +19,21 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Bootstra
     move |source| BootstrapError::File { what, path, source }
 }
 
-/// Owner of a file.
+/// Returns the owner of a file.
 pub(crate) fn owner(path: &Path) -> Result<Owner, BootstrapError> {
     let data = fs::metadata(path).map_err(failed("find", path))?;
     Ok(Owner { user: data.uid(), group: data.gid() })
 }
 
-/// A folder that only its owner may look into.
+/// Creates a folder that only its owner may read.
 pub(crate) fn folder(path: &Path, owner: Owner) -> Result<(), BootstrapError> {
     fs::create_dir_all(path).map_err(failed("create", path))?;
     give(path, owner)?;
     fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed("protect", path))
 }
 
-/// Writes a file that only its owner may read; a reader sees the old content or the new one. One that holds this already is
-/// left as it is.
+/// Writes a file that only its owner may read. A reader sees the old content or the new one. A file
+/// that has this content already is left alone.
 pub(crate) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), BootstrapError> {
     let is_there = fs::read_to_string(path).is_ok_and(|there| there == content);
     if is_there {
@@ -42,7 +42,7 @@ pub(crate) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), Boot
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
     let unfinished = PathBuf::from(unfinished);
-    // Left by somebody who was stopped, perhaps readable by others.
+    // An interrupted run may have left this file, possibly readable by others.
     if let Err(error) = fs::remove_file(&unfinished)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -61,7 +61,7 @@ pub(crate) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), Boot
     fs::rename(&unfinished, path).map_err(failed("write", path))
 }
 
-/// Hands a folder with data over, with all that is in it if it belongs to somebody else.
+/// Changes the owner of a folder with data, and of everything in it if it belongs to another user.
 pub(crate) fn hand_over(path: &Path, to: Owner) -> Result<(), BootstrapError> {
     if owner(path)? != to {
         for entry in fs::read_dir(path).map_err(failed("read", path))? {
@@ -77,7 +77,8 @@ pub(crate) fn hand_over(path: &Path, to: Owner) -> Result<(), BootstrapError> {
     folder(path, to)
 }
 
-/// Asked for only where it changes something: who owns a file already may lack the right to give it away.
+/// Changes the owner only if necessary, since even the owner of a file may lack permission to
+/// change it.
 fn give(path: &Path, to: Owner) -> Result<(), BootstrapError> {
     if owner(path)? == to {
         return Ok(());

@@ -1,7 +1,8 @@
-//! The folder of the person at the host, and whose it is.
+//! Folder of the user on the host, and the check to which project it belongs.
 //!
-//! Compose knows a project by its name only, so a second checkout that is started under the name of the first one gets its volumes.
-//! What tells them apart is this folder: it holds a password of the trial cluster, and the name of the project.
+//! Compose knows a project only by its name, so a second checkout that is started under the name of
+//! the first one gets its volumes. This folder distinguishes the two: it has a password of the
+//! trial cluster, and the name of the project.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,12 +17,12 @@ use crate::{BootstrapError, CredentialsArguments};
 const PASSWORD: &str = "nats-password";
 const PROJECT: &str = "project";
 
-/// Fails if the folder and the volumes belong to different trial clusters.
+/// Returns an error if the folder and the volumes belong to different trial clusters.
 pub(crate) fn check(arguments: &CredentialsArguments) -> Result<(), BootstrapError> {
     let (folder, project) = (&arguments.host_folder, arguments.project.clone());
     match State::load(&arguments.folder) {
         Ok(state) => {
-            // Only what a version of before this user has made lacks it.
+            // Only a state from before this user existed lacks the password.
             let Some(password) = state.passwords.get(nats::READER) else { return Ok(()) };
             let is_ours = read(&folder.join(PASSWORD))?.is_some_and(|found| found == *password);
             if is_ours || !is_used(&arguments.data)? {
@@ -30,7 +31,7 @@ pub(crate) fn check(arguments: &CredentialsArguments) -> Result<(), BootstrapErr
                 Err(BootstrapError::OtherCheckout { project })
             }
         }
-        // Volumes that were removed come back under the same name.
+        // Volumes that were removed are created again under the same name.
         Err(BootstrapError::NoState { .. }) => match read(&folder.join(PROJECT))? {
             Some(owner) if owner != project => Err(BootstrapError::OtherProject { owner, project }),
             _ => Ok(()),
@@ -39,7 +40,8 @@ pub(crate) fn check(arguments: &CredentialsArguments) -> Result<(), BootstrapErr
     }
 }
 
-/// Whether a server has begun to work: none does before the folder of the host is complete.
+/// Reports whether a server has started to write data. Servers start only after the host folder is
+/// complete.
 fn is_used(data: &[PathBuf]) -> Result<bool, BootstrapError> {
     for folder in data {
         let failed = |source| BootstrapError::File { what: "read", path: folder.clone(), source };
@@ -58,7 +60,7 @@ fn read(path: &Path) -> Result<Option<String>, BootstrapError> {
     }
 }
 
-/// Writes what the person uses.
+/// Writes the files for the user.
 pub(crate) fn write(
     arguments: &CredentialsArguments,
     state: &State,
@@ -71,6 +73,6 @@ pub(crate) fn write(
     files::write(&folder.join("kubeconfig"), &config, host)?;
     let password = state.passwords.get(nats::READER).map_or("", String::as_str);
     files::write(&folder.join(PROJECT), &format!("{}\n", arguments.project), host)?;
-    // Last: with it the folder belongs to these volumes.
+    // Written last, because these two files mark the folder as belonging to these volumes.
     files::write(&folder.join(PASSWORD), password, host)
 }

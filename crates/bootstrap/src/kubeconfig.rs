@@ -1,17 +1,17 @@
-//! Kubeconfig files.
+//! Generates kubeconfig files.
 
 use std::path::Path;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-/// How a user shows who they are.
+/// Credentials of a user.
 pub(crate) enum Login<'a> {
     Token(&'a str),
     TokenFile(&'a Path),
 }
 
-/// A kubeconfig with one cluster and one user, as JSON, which is YAML.
+/// Returns a kubeconfig with one cluster and one user, as JSON, which is valid YAML.
 pub(crate) fn kubeconfig(
     server: &str,
     authority: &str,

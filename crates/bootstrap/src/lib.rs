@@ -1,3 +1,3 @@
-//! Waiting for servers, as health checks of containers and `groundwork wait` do it.
+//! Waits for servers, for health checks of containers and `groundwork wait`.
 
 pub mod wait;

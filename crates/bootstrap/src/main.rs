@@ -1,8 +1,9 @@
-//! `groundwork-bootstrap`: what a trial cluster needs before and after its API server runs, and the Secrets of a NATS server.
+//! `groundwork-bootstrap`: prepares a trial cluster before and after its API server starts, and prints
+//! the Secrets of a NATS server.
 //!
 //! ```text
-//! credentials: State (one file, made once) ──> a folder for each program, the kubeconfig of the host
-//! cluster:     wait for the API server ──> CRDs, accounts, rights ──> a token for each service
+//! credentials:  State (one file, made once) ──> a folder for each program, the host's kubeconfig
+//! cluster:      wait for the API server ──> CRDs, accounts, permissions ──> a token per service
 //! nats-secrets: passwords ──> Secrets of Kubernetes on standard output
 //! ```
 
@@ -25,7 +26,7 @@ const SERVICES: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "var
 /// Namespace of their accounts.
 const NAMESPACE: &str = "groundwork-system";
 
-/// Prepares a trial cluster: credentials, what its API server holds, Secrets of NATS users.
+/// Prepares a trial cluster: credentials, objects of its API server, Secrets of NATS users.
 #[derive(Debug, Parser)]
 #[command(name = "groundwork-bootstrap", version)]
 struct Arguments {
@@ -35,11 +36,13 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make certificates, passwords and kubeconfigs, each in the folder of the program that needs it.
+    /// Make certificates, passwords and kubeconfigs for all programs.
     ///
-    /// What was made before is kept.
+    /// Each file goes to the folder of the program that needs it. Existing ones are kept.
     Credentials(CredentialsArguments),
-    /// Wait for the API server, apply CRDs, accounts and rights, and write a token for each service.
+    /// Apply CRDs, accounts and permissions, and write tokens.
+    ///
+    /// Waits for the API server first. Each service gets a token.
     Cluster(ClusterArguments),
     /// Print Secrets with the passwords of the NATS users, new ones each time.
     NatsSecrets {
@@ -54,22 +57,22 @@ pub(crate) struct CredentialsArguments {
     /// Folder with one folder for each program.
     #[arg(long, value_name = "FOLDER", default_value = "/credentials")]
     folder: PathBuf,
-    /// Folders with data, which are handed over to the user that the programs run as.
+    /// Folders with data, which get the user of the programs as owner.
     #[arg(long = "data", value_name = "FOLDER")]
     data: Vec<PathBuf>,
     /// User and group that the programs run as.
     #[arg(long, value_name = "ID", default_value_t = 65532)]
     user: u32,
-    /// Folder for what the person at the host uses: kubeconfig and NATS password.
+    /// Folder for the files of the user on the host: kubeconfig and NATS password.
     #[arg(long, value_name = "FOLDER")]
     host_folder: PathBuf,
-    /// Owner of what is in it [default: the owner of the file of --owner-of].
+    /// Owner of the files in it [default: the owner of the file of --owner-of].
     #[arg(long, value_name = "ID", env = "GROUNDWORK_UID", value_parser = id)]
     host_user: Option<Id>,
-    /// Group of what is in it [default: the group of the file of --owner-of].
+    /// Group of the files in it [default: the group of the file of --owner-of].
     #[arg(long, value_name = "ID", env = "GROUNDWORK_GID", value_parser = id)]
     host_group: Option<Id>,
-    /// File of the person at the host.
+    /// File that belongs to the user on the host.
     #[arg(long, value_name = "FILE")]
     owner_of: Option<PathBuf>,
     /// Project of Compose that the folders belong to.
@@ -84,7 +87,7 @@ pub(crate) struct CredentialsArguments {
     /// The API server as seen from the programs.
     #[arg(long, value_name = "URL", default_value = "https://kube-apiserver:6443")]
     api_server: String,
-    /// Where the programs find their folder.
+    /// Path at which the programs find their folder.
     #[arg(long, value_name = "FOLDER", default_value = "/run/groundwork")]
     mounted_at: PathBuf,
 }
@@ -100,15 +103,15 @@ pub(crate) struct ClusterArguments {
     /// The API server.
     #[arg(long, value_name = "URL", default_value = "https://kube-apiserver:6443")]
     api_server: String,
-    /// How long it is waited for.
+    /// Time to wait for the API server.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
-    /// Apply what a package store may do, and what people may do with its package revisions.
+    /// Apply the permissions of a package store, and those of users on its package revisions.
     #[arg(long)]
     package_store: bool,
 }
 
-/// A user or group; an empty variable is none.
+/// User or group; an empty environment variable means none.
 #[derive(Debug, Clone, Copy)]
 struct Id(Option<u32>);
 
@@ -116,7 +119,7 @@ fn id(text: &str) -> Result<Id, std::num::ParseIntError> {
     if text.is_empty() { Ok(Id(None)) } else { text.parse().map(|id| Id(Some(id))) }
 }
 
-/// Why a trial cluster cannot be prepared.
+/// Reason that a trial cluster cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BootstrapError {
     #[error("cannot {what} {path}: {source}")]

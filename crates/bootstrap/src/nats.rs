@@ -1,4 +1,5 @@
-//! The users of a NATS server: who may use which subjects is in `k8s/nats/users.conf`, their passwords are here.
+//! Users of a NATS server: `k8s/nats/users.conf` has their permissions, and this module their
+//! passwords.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,11 +9,11 @@ use serde_json::json;
 use crate::SERVICES;
 use crate::state::secret;
 
-/// A person, or `groundwork events`: reads the stream.
+/// User for people and `groundwork events`, who only read the stream.
 pub(crate) const READER: &str = "reader";
-/// What each user may do; the same file for compose and for clusters.
+/// Permissions of each user; the same file for compose and for clusters.
 pub(crate) const USERS: &str = include_str!("../../../k8s/nats/users.conf");
-/// Server of a trial cluster.
+/// Configuration of a trial cluster's server.
 pub(crate) const SERVER: &str = "\
 server_name: groundwork
 listen: \"0.0.0.0:4222\"
@@ -21,12 +22,12 @@ jetstream { store_dir: \"/data\", sync_interval: \"10s\" }
 include \"users.conf\"
 ";
 
-/// Who may log in: the services, and one who only reads.
+/// Returns the users: the services, and one who only reads.
 pub(crate) fn users() -> Vec<&'static str> {
     SERVICES.into_iter().chain([READER]).collect()
 }
 
-/// The file of variables that [`USERS`] refers to.
+/// Returns the file of variables that [`USERS`] refers to.
 pub(crate) fn passwords_file(passwords: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for user in users() {
@@ -37,7 +38,7 @@ pub(crate) fn passwords_file(passwords: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Secrets for a cluster: all passwords for the server, and for each user its own.
+/// Returns the Secrets for a cluster: all passwords for the server, and for each user only its own.
 pub(crate) fn secrets(namespace: &str) -> String {
     let passwords: BTreeMap<String, String> =
         users().into_iter().map(|user| (user.to_owned(), secret())).collect();

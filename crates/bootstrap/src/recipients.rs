@@ -1,4 +1,4 @@
-//! What each program gets: a folder of its own that no other program sees.
+//! Writes the files of each program to a folder that no other program sees.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use crate::state::{ADMIN, CONTROLLER_MANAGER, Etcd, State};
 use crate::{BootstrapError, CredentialsArguments, Id, NAMESPACE, SERVICES};
 use crate::{host, nats};
 
-/// Makes what is missing, and writes to every folder what belongs there.
+/// Creates missing credentials, and writes the files of every folder.
 pub(crate) fn run(arguments: &CredentialsArguments) -> Result<(), BootstrapError> {
     let programs = Owner { user: arguments.user, group: arguments.user };
     if !arguments.adopt {
         host::check(arguments)?;
     }
-    // The state is for nobody but this program.
+    // Only this program may read the state.
     let own = files::owner(&arguments.folder)?;
     let state = State::load_or_make(&arguments.folder, &nats::users(), own)?;
     for data in &arguments.data {
@@ -78,13 +78,13 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
         all.push((service, files));
     }
     let password = state.passwords.get(nats::READER).cloned().unwrap_or_default();
-    // The command in a container acts for the person who has both on the host.
+    // The command in a container acts for the user, who has both files on the host.
     let of_person = config(&Login::Token(state.token(ADMIN)), None);
     all.push((nats::READER, vec![("kubeconfig", of_person), ("nats-password", password)]));
     all
 }
 
-/// Who asked for the cluster: by number, or by a file of theirs.
+/// Returns the user who started the cluster: by number, or as the owner of a file.
 fn host_owner(arguments: &CredentialsArguments) -> Result<Owner, BootstrapError> {
     let given = |id: Option<Id>| id.and_then(|Id(id)| id);
     let of_file = |path: &Path| files::owner(path);
@@ -147,7 +147,7 @@ mod tests {
         assert!(config.contains("https://127.0.0.1:1") && config.contains(state.token(ADMIN)));
     }
 
-    /// Contents and paths of all files in these folders, and where nothing is, nothing.
+    /// Returns contents and paths of all files in these folders; a missing folder counts as empty.
     fn all(folders: &[&Path]) -> Vec<(Vec<u8>, PathBuf)> {
         let mut found = Vec::new();
         let mut folders: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
@@ -175,13 +175,13 @@ mod tests {
         run(&arguments).unwrap();
         assert_eq!(all(), first);
         assert!(first.len() > 10, "{}", first.len());
-        // What somebody has spoiled is put right.
+        // A damaged file is repaired.
         fs::write(arguments.folder.join("nats/users.conf"), "").unwrap();
         run(&arguments).unwrap();
         assert_eq!(all(), first);
     }
 
-    /// Under the same name of the project it would get the volumes of the first one.
+    /// Under the same project name, a second checkout would get the volumes of the first one.
     #[test]
     fn a_second_checkout_is_refused_before_anything_is_written() {
         let folder = tempfile::tempdir().unwrap();
@@ -198,7 +198,8 @@ mod tests {
         }
         assert_eq!(all(&[folder.path()]), before);
         assert!(!second.host_folder.exists());
-        // Nor is it the second one's if it has a trial cluster of its own in its folder.
+        // The second checkout may not take the volumes either if its folder has a trial cluster of
+        // its own.
         let other = tempfile::tempdir().unwrap();
         let own = CredentialsArguments { host_folder: second.host_folder.clone(), ..arguments(other.path()) };
         run(&own).unwrap();
@@ -209,7 +210,7 @@ mod tests {
         assert!(matches!(run(&first), Ok(())), "the folder of the first one is as it was");
     }
 
-    /// Nobody has worked with what it made until then.
+    /// No server has used the credentials of an interrupted first run, so it may be repeated.
     #[test]
     fn a_first_run_that_was_stopped_is_repeated() {
         let folder = tempfile::tempdir().unwrap();
@@ -238,7 +239,7 @@ mod tests {
         assert!(error.contains("the project \"groundwork\", and this one is \"second\""), "{error}");
         assert_eq!(all(&[&first.host_folder]), before);
         assert_eq!(all(&[&second().folder]), [], "its volumes are as new as before");
-        // The volumes were removed, and the project comes back.
+        // The volumes were removed, and the project is started again.
         let again = CredentialsArguments { project: "groundwork".to_owned(), ..second() };
         run(&again).unwrap();
         assert_ne!(all(&[&first.host_folder]), before);

@@ -1,4 +1,4 @@
-//! All that is made once: one file, so that it is there as a whole or not at all.
+//! Everything that is generated once, in one file, so that it exists completely or not at all.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -14,14 +14,14 @@ use uuid::Uuid;
 use crate::BootstrapError;
 use crate::files::{self, Owner};
 
-/// Changes with the fields of [`State`].
+/// Version of the format; changes with the fields of [`State`].
 const VERSION: u32 = 1;
-/// Who signs certificates.
+/// Common name of the certificate authority.
 const AUTHORITY: &str = "groundwork trial cluster";
-/// Names that the API server is called by.
+/// Names under which clients reach the API server.
 const SERVER_NAMES: [&str; 5] =
     ["kube-apiserver", "localhost", "127.0.0.1", "kubernetes.default.svc", "host.docker.internal"];
-/// Users of the API server that have a fixed token.
+/// Users of the API server with a fixed token.
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const CONTROLLER_MANAGER: &str = "controller-manager";
 
@@ -41,13 +41,13 @@ pub(crate) struct State {
     pub(crate) tokens: BTreeMap<String, String>,
     /// Passwords of the users on the bus.
     pub(crate) passwords: BTreeMap<String, String>,
-    /// Added by a later version, so it may be missing in what an earlier one has made.
+    /// Certificates of etcd; missing in the state of an earlier version.
     #[serde(default)]
     pub(crate) etcd: Option<Etcd>,
 }
 
-/// What etcd and its only client know each other by, all PEM. The authority signs these two and nothing else ever: its key is
-/// not kept.
+/// Certificates with which etcd and its only client authenticate each other, all PEM. The authority
+/// signs only these two, and its key is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Etcd {
     pub(crate) authority: String,
@@ -72,7 +72,7 @@ impl Etcd {
             let certificate = parameters.signed_by(&key, &issuer)?;
             Ok::<_, BootstrapError>(format!("{}{}", certificate.pem(), key.serialize_pem()))
         };
-        // A server of etcd is a client of itself.
+        // A server of etcd is also a client of itself.
         let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let server = signed(&["etcd", "localhost", "127.0.0.1"], "etcd", both)?;
         let client = signed(&[], "kube-apiserver", vec![ExtendedKeyUsagePurpose::ClientAuth])?;
@@ -80,13 +80,13 @@ impl Etcd {
     }
 }
 
-/// Where the state is in the folder of credentials.
+/// Returns the path of the state in the folder of credentials.
 pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join("authority/state.json")
 }
 
 impl State {
-    /// What is there, with what is missing in it; a new one if there is none.
+    /// Loads the state and adds missing parts, or creates a new state.
     pub(crate) fn load_or_make(folder: &Path, users: &[&str], owner: Owner) -> Result<Self, BootstrapError> {
         files::folder(&folder.join("authority"), owner)?;
         let mut state = match Self::load(folder) {
@@ -100,7 +100,7 @@ impl State {
         Ok(state)
     }
 
-    /// What is there.
+    /// Loads the existing state.
     pub(crate) fn load(folder: &Path) -> Result<Self, BootstrapError> {
         let path = path(folder);
         let text = match std::fs::read_to_string(&path) {
@@ -115,7 +115,7 @@ impl State {
             version: u32,
         }
         let stale = |reason: String| BootstrapError::Stale { path: path.clone(), reason };
-        // The texts of errors of the parser might quote a password.
+        // Do not show the parser's message, which may quote a password.
         let head: Head = serde_json::from_str(&text).map_err(|_| stale("it holds no version".to_owned()))?;
         if head.version != VERSION {
             return Err(stale(format!("version {} instead of {VERSION}", head.version)));
@@ -140,7 +140,7 @@ impl State {
         })
     }
 
-    /// Adds what this version needs beyond what an earlier one has made.
+    /// Adds the parts that this version needs and an earlier one did not create.
     fn complete(&mut self, users: &[&str]) -> Result<(), BootstrapError> {
         if self.server_names != SERVER_NAMES {
             let key = KeyPair::from_pem(&self.authority_key)?;
@@ -162,13 +162,13 @@ impl State {
         Ok(())
     }
 
-    /// A fixed token.
+    /// Returns a fixed token.
     pub(crate) fn token(&self, user: &str) -> &str {
         self.tokens.get(user).map_or("", String::as_str)
     }
 }
 
-/// 244 random bits.
+/// Returns a secret of 244 random bits.
 pub(crate) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
@@ -188,7 +188,8 @@ fn server_parameters() -> Result<CertificateParams, rcgen::Error> {
     Ok(parameters)
 }
 
-/// Times that no clock has a say in: the clocks of a host and of its virtual machine may differ.
+/// Returns parameters with fixed times of validity, since the clocks of a host and of its virtual
+/// machine may differ.
 fn parameters(names: Vec<String>, common_name: &str) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = CertificateParams::new(names)?;
     let mut name = DistinguishedName::new();
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(second.passwords["variant"].len(), 64);
         assert_eq!(second.server, first.server);
         assert!(first.etcd.is_some() && second.etcd == first.etcd);
-        // What an earlier version has made gets what it lacks.
+        // State of an earlier version gets the missing parts.
         let path = path(folder.path());
         let mut earlier: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -225,14 +226,14 @@ mod tests {
         assert_ne!(second.token(ADMIN), second.token(CONTROLLER_MANAGER));
     }
 
-    /// Whoever gets hold of a key can be with it what it was made for, and nothing else.
+    /// Each key may be used for its purpose only, which limits the damage of a stolen one.
     #[test]
     fn certificates_are_for_one_use() {
         let folder = tempfile::tempdir().unwrap();
         let me = files::owner(folder.path()).unwrap();
         let state = State::load_or_make(folder.path(), &[], me).unwrap();
         let etcd = state.etcd.as_ref().unwrap();
-        // Signs, signs certificates, serves, calls.
+        // The columns: signs data, signs certificates, serves, calls.
         for (name, pem, expected) in [
             ("authority", &state.authority, (false, true, false, false)),
             ("API server", &state.server, (true, false, true, false)),

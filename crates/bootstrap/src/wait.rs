@@ -1,7 +1,7 @@
 //! Waits until servers on the network are up.
 //!
-//! Only the standard library is used, so that the program `groundwork-wait` adds half a megabyte to an image. TLS and Kubernetes
-//! are the task of `groundwork wait`.
+//! Uses only the standard library, so that the program `groundwork-wait` adds only half a megabyte
+//! to an image. `groundwork wait` does TLS and Kubernetes.
 
 mod target;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub use target::{Target, TargetError};
 
-/// Longest time of one attempt.
+/// Time limit of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
 /// Pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not up after {} s: {}", limit.as_secs(), list(missing))]
 pub struct NotUp {
-    /// Time that was waited.
+    /// Time limit that has passed.
     pub limit: Duration,
     /// Name and last answer of each server.
     pub missing: Vec<(String, String)>,
@@ -29,8 +29,8 @@ fn list(missing: &[(String, String)]) -> String {
     missing.iter().map(|(name, reason)| format!("{name} ({reason})")).collect::<Vec<_>>().join("; ")
 }
 
-/// Asks every 200 ms until all targets are up, and at least once even if `limit` is zero. `ask` returns the reason why a target
-/// is not up yet.
+/// Asks every 200 ms until all targets are up, and at least once even if `limit` is zero. `ask`
+/// returns the reason that a target is not up yet.
 ///
 /// # Errors
 /// The targets that were not up in time.

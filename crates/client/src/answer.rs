@@ -1,11 +1,12 @@
-//! Answers of servers that are not our own: read up to a limit, and together no larger than the memory that a process has for them.
+//! Reads answers of servers that are not our own, up to a limit each, and all together within the
+//! memory of the process for them.
 //!
 //! ```text
 //! Memory (one a process) ──begin──> Holding (one piece of work) ──read, take──> Held (one answer)
 //! ```
 //!
-//! A piece of work that wants more than there is waits for a moment, and fails then: it gives back what it holds, so that pieces of work
-//! never wait for one another for ever.
+//! A piece of work that wants more memory than there is waits for a moment, and then fails and
+//! gives back its memory. So pieces of work never wait for each other for ever.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -20,20 +21,21 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of one permit.
 const UNIT: usize = 1 << 10;
-/// Every piece of work has so much for itself: large answers of others do not hold up those who ask for something small.
+/// Bytes that each piece of work has for itself: large answers of others do not delay requests for
+/// small ones.
 const ALLOWANCE: usize = 256 << 10;
-/// Room that an answer of unknown length is read into first.
+/// Bytes of the buffer for an answer of unknown length.
 const FIRST: usize = 8 << 10;
 
-/// The most that one kind of answer may have.
+/// Limit of one kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// A noun with its article, as `an object`.
+    /// Noun with its article, such as `an object`.
     pub what: &'static str,
     pub bytes: usize,
 }
 
-/// Why an answer was not read. Each text goes behind the name of the server.
+/// Reason that an answer was not read. Each message follows the name of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     #[error("answers with more than {}, the most that {} may have", size(.0.bytes), .0.what)]
@@ -50,11 +52,11 @@ fn size(bytes: usize) -> String {
     if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
-/// The memory of a process for the answers of all servers.
+/// Memory of a process for the answers of all servers.
 #[derive(Debug, Clone)]
 pub struct Memory {
     free: Arc<Semaphore>,
-    /// Free for each tenant that holds something.
+    /// Free permits of each tenant that uses memory.
     tenants: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
     total: usize,
     share: usize,
@@ -62,18 +64,21 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `share` is the most that one piece of work may hold, and all pieces of one tenant beside it, `patience` how long it waits for others to give something back.
+    /// Creates a memory of `total` bytes. `share` is the limit of bytes for one piece of work, and
+    /// for all pieces of one tenant together. `patience` is the time that a piece of work waits for
+    /// others to give back memory.
     pub fn new(total: usize, share: usize, patience: Duration) -> Self {
         let permits = (total / UNIT).min(Semaphore::MAX_PERMITS);
         Self { free: Arc::new(Semaphore::new(permits)), tenants: Arc::default(), total, share, patience }
     }
 
-    /// A piece of work of a tenant, say of a namespace, begins; what it holds is given back when the last that refers to it is gone.
+    /// Begins a piece of work of a tenant, such as a namespace. Its memory is given back when the
+    /// last reference is dropped.
     pub fn begin(&self, tenant: &str) -> Arc<Holding> {
         Arc::new(Holding { memory: self.clone(), tenant: self.of(tenant), taken: Mutex::default() })
     }
 
-    /// Free for a tenant.
+    /// Returns the free permits of a tenant.
     fn of(&self, tenant: &str) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tenants.get(tenant).and_then(Weak::upgrade) {
@@ -85,13 +90,13 @@ impl Memory {
         free
     }
 
-    /// Bytes that are held now, but for allowances.
+    /// Returns the bytes in use, without allowances.
     pub fn in_use(&self) -> usize {
         self.total.saturating_sub(self.free.available_permits() * UNIT)
     }
 }
 
-/// The memory that one piece of work holds.
+/// Memory of one piece of work.
 #[derive(Debug)]
 pub struct Holding {
     memory: Memory,
@@ -103,11 +108,11 @@ pub struct Holding {
 struct Taken {
     bytes: usize,
     permits: Option<Permits>,
-    /// Permits that are waited for.
+    /// Permits that requests wait for.
     awaited: usize,
 }
 
-/// As many of the tenant's as of all.
+/// Permits of the tenant and of the process, the same number of both.
 #[derive(Debug)]
 struct Permits {
     of_tenant: OwnedSemaphorePermit,
@@ -130,7 +135,7 @@ impl Taken {
         self.permits.as_ref().map_or(0, |permits| permits.of_all.num_permits())
     }
 
-    /// Permits for what is taken beyond the allowance.
+    /// Returns the permits for the bytes beyond the allowance.
     fn due(&self) -> usize {
         self.bytes.saturating_sub(ALLOWANCE).div_ceil(UNIT)
     }
@@ -147,11 +152,12 @@ impl Taken {
 }
 
 impl Holding {
-    /// Takes so many bytes until what is returned is dropped.
+    /// Reserves bytes until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// [`AnswerError::TooMuch`], or [`AnswerError::NoRoom`] if others give back too little for a while.
+    /// [`AnswerError::TooMuch`], or [`AnswerError::NoRoom`] if others do not give back enough in
+    /// time.
     pub async fn take(self: &Arc<Self>, bytes: usize) -> Result<Held, AnswerError> {
         let mut held = Held { holding: Arc::clone(self), bytes: 0 };
         held.grow(bytes).await?;
@@ -176,7 +182,7 @@ impl Holding {
         if missing == 0 {
             return Ok(());
         }
-        // The caller may stop waiting at any time.
+        // The caller may drop this future at any time; `Request` then cleans up.
         let mut request = Request { holding: self, bytes, missing };
         let (own, free) = (Arc::clone(&self.tenant), Arc::clone(&self.memory.free));
         let count = u32::try_from(missing).unwrap_or(u32::MAX);
@@ -199,7 +205,8 @@ impl Holding {
     }
 }
 
-/// Permits that are waited for. What was asked for is given back unless it has come.
+/// Request that waits for permits. Dropping it gives back the requested bytes, unless they have
+/// been granted.
 struct Request<'h> {
     holding: &'h Holding,
     bytes: usize,
@@ -214,7 +221,7 @@ impl Drop for Request<'_> {
     }
 }
 
-/// The memory of one answer, until this is dropped.
+/// Memory of one answer, given back when this is dropped.
 #[derive(Debug)]
 pub struct Held {
     holding: Arc<Holding>,
@@ -222,7 +229,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Leaves it taken until the piece of work is over: what was made of the answer stays.
+    /// Keeps the bytes reserved until the piece of work is over, for data that was parsed from the
+    /// answer and stays.
     pub fn keep(mut self) {
         self.bytes = 0;
     }
@@ -240,7 +248,7 @@ impl Drop for Held {
     }
 }
 
-/// Bytes that are read piece by piece, each paid for before there is room for it.
+/// Buffer that is filled piece by piece. The bytes are reserved before their memory is allocated.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -278,18 +286,18 @@ impl Buffer {
         &self.bytes
     }
 
-    /// Forgets the first bytes.
+    /// Removes the first bytes.
     pub fn skip(&mut self, bytes: usize) {
         self.bytes.drain(..bytes.min(self.bytes.len()));
     }
 
-    /// The bytes, and what they take.
+    /// Returns the bytes, and their reservation.
     pub fn into_parts(mut self) -> (Vec<u8>, Held) {
         (mem::take(&mut self.bytes), self.held)
     }
 }
 
-/// The words of those who saw it; whoever passed it on says less.
+/// Returns the innermost cause, since the errors that wrap it say less.
 fn innermost_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -298,16 +306,16 @@ fn innermost_cause(error: &dyn Error) -> String {
     cause.to_string()
 }
 
-/// Reads an answer to its end. Time is the caller's to limit.
+/// Reads an answer to its end. The caller limits the time.
 ///
 /// # Errors
 ///
-/// It is longer than the limit or takes more than there is room for, or it breaks off.
+/// The answer is over its limit, needs more memory than there is, or breaks off.
 pub async fn read<B>(body: B, limit: Limit, holding: &Arc<Holding>) -> Result<(Vec<u8>, Held), AnswerError>
 where
     B: Body<Data = Bytes, Error: Error>,
 {
-    // A length that is told is known before the first byte.
+    // With a known length, fail before the first byte.
     if body.size_hint().lower() > limit.bytes as u64 {
         return Err(AnswerError::TooLong(limit));
     }
@@ -364,7 +372,8 @@ mod tests {
         assert_eq!(memory.in_use(), 0);
     }
 
-    /// Two that hold half of everything each and want more do not wait for one another for ever, and small work goes on beside them.
+    /// Two pieces of work that each have half of the memory and want more do not wait for each
+    /// other for ever, and small work continues beside them.
     #[tokio::test]
     async fn nobody_waits_for_ever() {
         let memory = memory();
@@ -384,7 +393,8 @@ mod tests {
         assert_eq!(memory.in_use(), 0);
     }
 
-    /// Pieces of work of one tenant have together what one of them may have, and others go on.
+    /// All pieces of work of one tenant together have the share of one, and other tenants are not
+    /// affected.
     #[tokio::test]
     async fn a_tenant_has_a_share() {
         let memory = memory();
@@ -397,7 +407,7 @@ mod tests {
         assert_eq!(memory.in_use(), 0);
     }
 
-    /// A caller that gives up waiting leaves nothing taken.
+    /// A caller that stops waiting leaves no bytes reserved.
     #[tokio::test]
     async fn waiting_may_end_at_any_time() {
         let memory = Memory::new(MIB, 4 * MIB, Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Bounds of what the API server answers that a client is made for: it is trusted, and may be ill all the same.
+//! Limits on the answers of an API server: the server is trusted, but it may still be broken.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,12 +10,12 @@ use hyper::{Request, Response};
 use tokio::time::{Instant, Sleep};
 use tower::{BoxError, Layer, Service};
 
-/// Bytes of one answer, but for one that streams: lists that nobody divides into pages are the largest.
+/// Bytes of one answer, except for streams. Lists without pages are the largest answers.
 const LARGEST: usize = 256 << 20;
-/// Time for one answer, with all attempts at it. Most callers have less.
+/// Time for one answer, including all attempts. Most callers have less.
 const TIME: Duration = Duration::from_secs(120);
 
-/// Why an answer is not taken.
+/// Reason that an answer is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BoundError {
     #[error("the API server {server} answers with more than {} MiB, the most that an answer may have", .most >> 20)]
@@ -24,7 +24,7 @@ pub(crate) enum BoundError {
     TooSlow { server: String, time: Duration },
 }
 
-/// Puts the bounds around what a client is made of.
+/// Layer that adds the limits to a client.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundsLayer {
     server: String,
@@ -33,7 +33,7 @@ pub(crate) struct BoundsLayer {
 }
 
 impl BoundsLayer {
-    /// `server` is what messages call it.
+    /// Creates a layer; `server` is the name of the server in messages.
     pub(crate) fn new(server: String) -> Self {
         Self { server, most: LARGEST, time: TIME }
     }
@@ -47,14 +47,15 @@ impl<S> Layer<S> for BoundsLayer {
     }
 }
 
-/// A service whose answers have bounds.
+/// Service with limits on its answers.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounded<S> {
     inner: S,
     bounds: BoundsLayer,
 }
 
-/// True for an answer that goes on for as long as somebody listens: a watch, or a log that is followed.
+/// Reports whether the answer to a request is a stream without end: a watch, or a log that is
+/// followed.
 fn is_stream<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|part| {
@@ -107,11 +108,11 @@ impl BoundsLayer {
     }
 }
 
-/// A body that ends with its bounds.
+/// Body with limits.
 #[derive(Debug)]
 pub(crate) struct BoundedBody<B> {
     inner: B,
-    /// `None` of one that streams.
+    /// Remaining limits; `None` for a stream.
     bounds: Option<Rest>,
 }
 
@@ -137,11 +138,12 @@ where
         let Some(rest) = bounds else {
             return Pin::new(inner).poll_frame(context).map_err(Into::into);
         };
-        // First of all: a server that always has something to say is late, too.
+        // Check the time first: a server that always has more data ready must run into the time
+        // limit, too.
         if rest.sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(Some(Err(rest.bounds.too_slow().into())));
         }
-        // A length that is told is known before the first byte.
+        // With a known length, fail before the first byte.
         if inner.size_hint().lower() > rest.left as u64 {
             return Poll::Ready(Some(Err(rest.bounds.too_long().into())));
         }
@@ -204,7 +206,7 @@ mod tests {
         assert!(read("/api?rewatch=true&watch=false", body(2 << 20)).await.is_err());
     }
 
-    /// A server that sends a byte now and then is late all the same; a watch is not.
+    /// A server that sends a byte now and then runs into the time limit; a watch does not.
     #[tokio::test(start_paused = true)]
     async fn an_answer_may_take_so_long() {
         let dripping = || {

@@ -1,12 +1,13 @@
-//! The client of an API server, for services, commands and tests: the library's, but for its sockets.
+//! Client of an API server for services, commands and tests: kube's client with other sockets.
 //!
-//! The library leaves Nagle's algorithm on: what is written next waits for an acknowledgement of what was written before, which a server
-//! that has nothing to say sends 40 ms later. So the first request of each new connection, which follows the last bytes of the TLS
-//! handshake, is that much late, and connections are new whenever nothing was asked for a while, and whenever several requests are
-//! under way at once.
+//! kube leaves Nagle's algorithm on: a write waits for the acknowledgement of the write before,
+//! which a server without data to send delays by 40 ms. So the first request of each new
+//! connection, which follows the last bytes of the TLS handshake, is 40 ms late. Connections are
+//! new after an idle time, and when several requests run at once.
 //!
-//! [`answer`] reads what servers of others answer, and [`weight`] tells what it takes once it is read. Whatever a client of [`connect`] is answered
-//! has an end, but for watches and logs that are followed: 256 MiB and two minutes.
+//! [`answer`] reads answers of other servers, and [`weight`] estimates their memory once they are
+//! parsed. A client of [`connect`] limits every answer to 256 MiB and two minutes, except for
+//! watches and logs that are followed.
 
 pub mod answer;
 mod bounds;
@@ -25,18 +26,18 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::bounds::BoundsLayer;
 
-/// A client that writes at once.
+/// Creates a client without Nagle's algorithm.
 ///
 /// # Errors
 ///
 /// Certificates, keys, credentials or addresses of the configuration cannot be used.
 pub fn connect(config: Config) -> Result<Client, Error> {
-    // Proxies are the library's to open, or to refuse.
+    // kube opens, or refuses, connections through proxies itself.
     if config.proxy_url.is_some() {
         return Client::try_from(config);
     }
     if CryptoProvider::get_default().is_none() {
-        // Somebody else was faster: then there is one.
+        // This fails only if another thread has just installed a provider, which is as good.
         let _ = aws_lc_rs::default_provider().install_default();
     }
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(sockets())?);
@@ -77,7 +78,7 @@ mod tests {
         assert!(socket.inner().nodelay().unwrap());
     }
 
-    /// What the library says of proxies is said still.
+    /// kube's errors about proxies still reach the user.
     #[tokio::test]
     async fn proxies_are_not_passed_over() {
         let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());

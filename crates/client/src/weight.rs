@@ -1,20 +1,21 @@
-//! The memory that a JSON text takes when it is read: five bytes of it may become a hundred times as much.
+//! Estimates the memory of a JSON text once it is parsed: five bytes of text may become a hundred
+//! times as much.
 
-/// Of a leaf of a map: eleven keys and values, and what the allocator adds.
+/// Bytes of a map's leaf node: eleven keys and values, and the overhead of the allocator.
 const LEAF: usize = 648;
-/// Entries of a leaf, when the keys come in order, with its part of the nodes above it.
+/// Entries of a leaf when the keys arrive in order; the rest covers the nodes above it.
 const ENTRIES_OF_LEAF: usize = 6;
 const NODE: usize = 780;
-/// Of one value in a list, and the room that a list has at least.
+/// Bytes of one value in a list; a list also has this as its minimum.
 const ELEMENT: usize = 32;
 const LEAST_ROOM: usize = 4;
 /// Bytes that the allocator adds to a block, and the smallest block that it has.
 const OVERHEAD: usize = 24;
 const LEAST_BLOCK: usize = 32;
-/// Deeper texts are not read at all.
+/// Levels of nesting; the parser rejects deeper texts.
 const DEEPEST: usize = 128;
 
-/// A map or list that is still open.
+/// Map or list that is still open.
 struct Open {
     is_map: bool,
     commas: usize,
@@ -35,7 +36,8 @@ impl Open {
     }
 }
 
-/// At least what the values of a text take, beside the text. A text that is no JSON has a weight, too.
+/// Returns a lower bound of the bytes that the values of a text take, beside the text. A text that
+/// is not JSON has a weight, too.
 pub fn weight(text: &[u8]) -> usize {
     let (mut weight, mut open) = (0, Vec::<Open>::new());
     let mut bytes = text.iter();
@@ -67,11 +69,11 @@ pub fn weight(text: &[u8]) -> usize {
             _ => {}
         }
     }
-    // A text that breaks off has made its values all the same.
+    // The parser has allocated these values, even if the text breaks off.
     weight + open.iter().map(Open::weight).sum::<usize>()
 }
 
-/// Reads to the end of a string, and tells its length.
+/// Reads to the end of a string, and returns its length.
 fn string(bytes: &mut std::slice::Iter<'_, u8>) -> usize {
     let mut length = 0;
     while let Some(byte) = bytes.next() {
@@ -91,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// The sizes of values, by the types of the library.
+    /// Returns the bytes of a value, by the sizes of serde_json's types.
     fn held(value: &Value) -> usize {
         let block = |bytes: usize| if bytes == 0 { 0 } else { bytes + 8 };
         match value {

@@ -1,4 +1,4 @@
-//! Places that tenants take in turns: whatever one of them waits for, the others go on.
+//! Fair sharing of places between tenants: a tenant whose work waits does not block the others.
 //!
 //! ```text
 //! Places   how many there are, who holds how many, who may have one more
@@ -7,7 +7,8 @@
 //! Seats    places that last, such as open pages: who finds none is refused
 //! ```
 //!
-//! A tenant is a name: mostly a namespace. None holds more than its share, and a quarter of all places is kept for tenants that hold none.
+//! A tenant is a name, mostly that of a namespace. No tenant gets more than its share, and a
+//! quarter of all places is kept for tenants without a place.
 
 mod places;
 mod rota;

@@ -1,11 +1,11 @@
-//! The places, and how many of them each tenant holds.
+//! Counts the places of each tenant.
 
 use std::collections::HashMap;
 
-/// One place of so many is kept for tenants that hold none.
+/// Divisor for the part of all places that is kept for tenants without a place.
 const RESERVE: usize = 4;
 
-/// Places, and who holds them.
+/// Places, and the number that each tenant has.
 #[derive(Debug)]
 pub struct Places {
     share: usize,
@@ -15,18 +15,18 @@ pub struct Places {
 }
 
 impl Places {
-    /// So many places in all, of which a tenant may hold up to `share`. Both are at least one.
+    /// Creates `count` places, of which a tenant may have up to `share`. Both are at least one.
     pub fn new(count: usize, share: usize) -> Self {
         let count = count.max(1);
         Self { share: share.clamp(1, count), count, taken: 0, by_tenant: HashMap::new() }
     }
 
-    /// The places that a tenant may hold.
+    /// Returns the number of places that a tenant may have.
     pub fn share(&self) -> usize {
         self.share
     }
 
-    /// True if nobody can have a place now.
+    /// Reports whether all places are taken.
     pub fn are_taken(&self) -> bool {
         self.taken >= self.count
     }
@@ -35,7 +35,7 @@ impl Places {
         self.by_tenant.get(tenant).copied().unwrap_or_default()
     }
 
-    /// True if a tenant may have one more place now.
+    /// Reports whether a tenant may take one more place now.
     pub fn are_free_for(&self, tenant: &str) -> bool {
         match self.held_by(tenant) {
             0 => self.taken < self.count,
@@ -43,7 +43,7 @@ impl Places {
         }
     }
 
-    /// True if a tenant could have one more place, if another tenant gave one back.
+    /// Reports whether a tenant could take one more place if another tenant gave one back.
     pub(crate) fn would_be_free_for(&self, tenant: &str) -> bool {
         match self.held_by(tenant) {
             0 => true,
@@ -51,12 +51,13 @@ impl Places {
         }
     }
 
-    /// True if a tenant holds all the places that it may.
+    /// Reports whether a tenant has used its share.
     pub fn is_share_used(&self, tenant: &str) -> bool {
         self.held_by(tenant) >= self.share
     }
 
-    /// A tenant has one more place. Whether it [may](Places::are_free_for) is up to the caller.
+    /// Takes a place for a tenant. The caller has to check that the tenant
+    /// [may](Places::are_free_for) have it.
     pub fn take(&mut self, tenant: &str) {
         self.taken += 1;
         match self.by_tenant.get_mut(tenant) {
@@ -65,7 +66,7 @@ impl Places {
         }
     }
 
-    /// A tenant has one place less.
+    /// Gives back a place of a tenant.
     pub fn give_back(&mut self, tenant: &str) {
         let Some(held) = self.by_tenant.get_mut(tenant) else { return };
         *held -= 1;

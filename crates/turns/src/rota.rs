@@ -1,14 +1,14 @@
-//! The order of turns.
+//! Order of turns.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::places::Places;
 
-/// Items that wait for a place: in the order in which they come, by tenant.
+/// Items that wait for a place, by tenant, each tenant's in the order of their arrival.
 #[derive(Debug)]
 pub struct Rota<T> {
     waiting: HashMap<String, VecDeque<T>>,
-    /// The tenants of whom something waits, in the order of their turns.
+    /// Tenants with waiting items, in the order of their turns.
     turns: VecDeque<String>,
 }
 
@@ -19,7 +19,7 @@ impl<T> Default for Rota<T> {
 }
 
 impl<T> Rota<T> {
-    /// Adds what waits now, behind everything else of its tenant.
+    /// Adds an item behind the other items of its tenant.
     pub fn push(&mut self, tenant: &str, item: T) {
         match self.waiting.get_mut(tenant) {
             Some(items) => items.push_back(item),
@@ -30,8 +30,8 @@ impl<T> Rota<T> {
         }
     }
 
-    /// The next item of the tenant whose turn it is, among those that may have a place, which it takes. Items that `is_due` refuses are
-    /// dropped.
+    /// Returns the next item of the tenant whose turn it is, among those that may have a place, and
+    /// takes the place. Drops items that `is_due` rejects.
     pub fn pop(&mut self, places: &mut Places, is_due: impl Fn(&T) -> bool) -> Option<(String, T)> {
         if places.are_taken() {
             return None;
@@ -58,17 +58,17 @@ impl<T> Rota<T> {
         None
     }
 
-    /// How many tenants something waits of.
+    /// Returns the number of tenants with waiting items.
     pub fn tenants(&self) -> usize {
         self.turns.len()
     }
 
-    /// How much waits of a tenant.
+    /// Returns the number of waiting items of a tenant.
     pub fn waiting_of(&self, tenant: &str) -> usize {
         self.waiting.get(tenant).map_or(0, VecDeque::len)
     }
 
-    /// The tenants of whom something waits, with how much it is.
+    /// Iterates over the tenants with waiting items, with their number.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, usize)> {
         self.waiting.iter().map(|(tenant, items)| (tenant.as_str(), items.len()))
     }
@@ -86,7 +86,7 @@ mod tests {
         rota
     }
 
-    /// The tenants of everything that gets a place now.
+    /// Returns the tenants of all items that get a place now.
     fn started(rota: &mut Rota<usize>, places: &mut Places) -> Vec<String> {
         let next = || rota.pop(places, |_| true);
         std::iter::from_fn(next).map(|(tenant, _)| tenant).collect()
@@ -112,7 +112,8 @@ mod tests {
         assert_eq!(started(&mut waiting, &mut places), ["greedy"]);
     }
 
-    /// However much of others waits for what never comes, tenants that hold nothing get a place at once.
+    /// Many items of other tenants that never end do not keep a tenant without a place from getting
+    /// one at once.
     #[test]
     fn places_are_kept_for_those_who_hold_none() {
         let mut places = Places::new(128, 16);

@@ -1,42 +1,43 @@
-//! Places that last. Who finds none is refused: waiting for one would take too long.
+//! Places for long use. A request without a free place is refused, because waiting would take too
+//! long.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One place of so many is kept for holders that have none.
+/// Divisor for the part of all places that is kept for holders without a place.
 const RESERVE: usize = 4;
-/// A holder may have one place of so many.
+/// Divisor for the part of all places that one holder may have.
 const SHARES: usize = 10;
-/// How Kubernetes calls the accounts of namespaces.
+/// Kubernetes' prefix for the names of service accounts.
 const ACCOUNT: &str = "system:serviceaccount:";
 
-/// A holder of places, with a share of its own.
+/// Holder of places, with a share of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     User(String),
-    /// All accounts of a namespace.
+    /// All service accounts of a namespace.
     Accounts(String),
     Address(IpAddr),
 }
 
-/// Why there is no place.
+/// Reason that no place is free.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Full {
-    /// A holder has its whole share.
+    /// A holder has used its share.
     Share { holder: Holder, share: usize },
-    /// The rest is kept for those who hold none, or nothing is left.
+    /// All places are taken, or the rest is kept for holders without a place.
     All(usize),
 }
 
-/// How many places there are, and how many of them one may hold.
+/// Number of places, and of those that one holder may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
     all: usize,
 }
 
-/// Places that are taken for as long as something lasts. Clones share them.
+/// Places for long use. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Seats(Arc<Inner>);
 
@@ -52,7 +53,7 @@ struct Held {
     by_holder: HashMap<Holder, usize>,
 }
 
-/// A place, until this is dropped.
+/// Place, given back when this is dropped.
 #[derive(Debug)]
 pub struct Seat {
     seats: Seats,
@@ -60,7 +61,8 @@ pub struct Seat {
 }
 
 impl Holder {
-    /// The holders of a user's place, by the name that the API server gives: the user, and the namespace if it is one of its accounts.
+    /// Returns the holders that a user's place counts for, by the user's name on the API server:
+    /// the user, and for a service account its namespace.
     pub fn of_user(name: &str) -> Vec<Self> {
         let namespace = name.strip_prefix(ACCOUNT).and_then(|account| account.split(':').next());
         let accounts = namespace.map(|namespace| Self::Accounts(namespace.to_owned()));
@@ -91,17 +93,19 @@ impl fmt::Display for Full {
 }
 
 impl Shares {
-    /// So many places in all. A holder may have a tenth of them, and the last quarter is for those who have none.
+    /// Creates shares of `all` places. A holder may have a tenth of them, and the last quarter is
+    /// for holders without a place.
     pub const fn of(all: usize) -> Self {
         Self { all }
     }
 
-    /// The places that a holder may have.
+    /// Returns the number of places that a holder may have.
     pub fn share(self) -> usize {
         (self.all / SHARES).max(1)
     }
 
-    /// Lets one more place be taken, where `count` are, by holders who have so many already.
+    /// Checks that one more place may be taken when `count` are in use, by holders with the given
+    /// numbers of places.
     ///
     /// # Errors
     ///
@@ -132,7 +136,7 @@ impl Seats {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place that counts for all these holders.
+    /// Takes a place that counts for all these holders.
     ///
     /// # Errors
     ///
@@ -192,7 +196,7 @@ mod tests {
             .flat_map(|number| [number; 4])
             .filter_map(|number| seats.take(user(number)).ok())
             .collect();
-        // Each of those who came later got the first place alone.
+        // Later users got their first place only, from the reserve.
         assert_eq!(greedy.len(), 40);
         assert_eq!(seats.take(user(99)).unwrap_err(), Full::All(40));
         let held = |number: usize| seats.lock().by_holder.get(&user(number)[0]).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Places for tasks.
+//! Places for async tasks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ pub struct Turns(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Rings whenever somebody may have begun to wait for a place of others.
+    /// Notified whenever a tenant may have begun to wait for a place of another one.
     waits: Notify,
 }
 
@@ -24,7 +24,7 @@ struct State {
     rota: Rota<oneshot::Sender<Turn>>,
 }
 
-/// A place, until this is dropped.
+/// Place, given back when this is dropped.
 #[derive(Debug)]
 pub struct Turn {
     shared: Arc<Shared>,
@@ -32,19 +32,19 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// So many places in all, of which a tenant may hold up to `share`.
+    /// Creates `count` places, of which a tenant may have up to `share`.
     pub fn new(count: usize, share: usize) -> Self {
         let state = State { places: Places::new(count, share), rota: Rota::default() };
         Self(Arc::new(Shared { state: Mutex::new(state), waits: Notify::new() }))
     }
 
-    /// A place for a tenant, when it is its turn. Who gives up waiting takes none.
+    /// Takes a place for a tenant, when its turn comes. Dropping the future takes no place.
     pub async fn take(&self, tenant: &str) -> Turn {
         loop {
             let (sender, receiver) = oneshot::channel();
             self.0.lock().rota.push(tenant, sender);
             self.0.hand_out();
-            // A sender goes only with its turn.
+            // The sender is dropped only after it has sent the turn, so this loop ends.
             if let Ok(turn) = receiver.await {
                 return turn;
             }
@@ -53,7 +53,8 @@ impl Turns {
 }
 
 impl Turn {
-    /// Returns when another tenant waits that has places left of its share: this place would help it.
+    /// Returns when another tenant waits that has not used its share, and that could use this
+    /// place.
     pub async fn wanted(&self) {
         loop {
             let rings = self.shared.waits.notified();
@@ -77,7 +78,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the places that are free to those whose turn it is.
+    /// Gives free places to the tenants whose turn it is.
     fn hand_out(self: &Arc<Self>) {
         loop {
             let mut state = self.lock();
@@ -85,7 +86,8 @@ impl Shared {
             let next = rota.pop(places, |sender| !sender.is_closed());
             drop(state);
             let Some((tenant, sender)) = next else { break };
-            // A turn that nobody takes is given back as it is dropped, outside of the lock.
+            // If the receiver is gone, dropping the turn gives its place back. The lock must be
+            // free by then.
             drop(sender.send(Turn { shared: Arc::clone(self), tenant }));
         }
         self.waits.notify_waiters();
@@ -123,7 +125,7 @@ mod tests {
         assert!(!waits(&turns, "a").await);
     }
 
-    /// A task that has given up waiting holds up nobody, and a turn that it does not take goes on to the next.
+    /// A task that stops waiting does not block others, and the next task gets its turn.
     #[tokio::test]
     async fn turns_come_to_those_who_still_wait() {
         let turns = Turns::new(1, 1);

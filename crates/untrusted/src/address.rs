@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reports whether an address belongs to the public internet (RFC 6890): not to this machine, a private network, or a network for
-/// special uses.
+/// Reports whether an address belongs to the public internet (RFC 6890): not to this machine, a
+/// private network, or a network for special uses.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -32,10 +32,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = segments;
     let is_global = (0x2000..0x4000).contains(&first);
     let is_documentation = first == 0x2001 && second == 0xdb8;
-    // Addresses that hold one of version 4: those are judged by it (6to4), or refused (Teredo).
+    // Some IPv6 addresses embed an IPv4 address: check that one (6to4), or refuse them (Teredo).
     let embedded = Ipv4Addr::from((u32::from(segments[1]) << 16) | u32::from(segments[2]));
     let leads_inside = (first == 0x2002 && !is_public_v4(embedded)) || (first == 0x2001 && second == 0);
-    // The prefix of translators, 64:ff9b::/96.
+    // Prefix of translators to IPv4, 64:ff9b::/96.
     let is_translated = first == 0x64 && second == 0xff9b;
     let translated = Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]));
     (is_global && !is_documentation && !leads_inside) || (is_translated && is_public_v4(translated))

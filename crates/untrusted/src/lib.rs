@@ -1,9 +1,11 @@
-//! Names of files and network addresses that strangers chose: which of them Groundwork may write, and which it may reach.
+//! Checks file names and network addresses from untrusted sources: which names Groundwork may
+//! write, and which addresses it may reach.
 //!
 //! # Names (`packagevariants.md` 6.15)
 //!
-//! A tree that is written on one machine is read on others, by file systems and by git, which take some names for others. So a name is
-//! refused everywhere if it means anywhere another file than the one that it says.
+//! A tree that is written on one machine is read on others, and some file systems and git treat
+//! different names as the same. So a name is refused everywhere if on any system it means another
+//! file than the one that it names.
 //!
 //! ```text
 //! names of a tree ──Names::add──> Ok, or the NameError of the first one that must not be there
@@ -24,7 +26,7 @@ const LONGEST_PATH: usize = 1_024;
 /// Characters of a name that a message shows.
 const SHOWN: usize = 200;
 
-/// Why a file of this name may not be there. Names in it are cut off where they are very long.
+/// Reason that a file name is refused. Messages shorten very long names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("a file has an empty name: give it one")]
@@ -67,7 +69,7 @@ pub enum NameError {
     DirectoryOf { path: String, below: String },
 }
 
-/// The part of a name that a message shows.
+/// Shortens a name for a message.
 fn shown(name: &str) -> String {
     match name.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &name[..end]),
@@ -75,20 +77,20 @@ fn shown(name: &str) -> String {
     }
 }
 
-/// The name of one entry of a directory, as a tree of git or an archive holds it.
+/// Returns the name of one entry of a directory, as a git tree or an archive has it.
 ///
 /// # Errors
-/// It is not UTF-8, or has a slash: then it is no single name.
+/// The name is not UTF-8, or has a slash, so it is not a single name.
 pub fn entry(name: &[u8]) -> Result<&str, NameError> {
     let lossy = || shown(&String::from_utf8_lossy(name));
     let name = std::str::from_utf8(name).map_err(|_| NameError::NotUtf8 { path: lossy() })?;
     if name.contains('/') { Err(NameError::Slash { path: lossy() }) } else { Ok(name) }
 }
 
-/// Looks at one name, with `/` between its parts; [`Names`] looks at those of a whole tree.
+/// Checks one path, with `/` between its parts; [`Names`] checks those of a whole tree.
 ///
 /// # Errors
-/// A file of this name may not be there.
+/// The path is refused.
 pub fn check(path: &str) -> Result<(), NameError> {
     if path.is_empty() {
         return Err(NameError::Empty);
@@ -102,27 +104,27 @@ pub fn check(path: &str) -> Result<(), NameError> {
     path.split('/').try_for_each(|part| check_part(path, part))
 }
 
-/// Names of one tree, which must be different files wherever the tree is written.
+/// Names of one tree, which must be different files on every file system.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     root: Directory,
 }
 
-/// Entries by what file systems that fold most make of their names.
+/// Entries of a directory by their folded names, as the most tolerant file systems compare them.
 type Directory = HashMap<String, Known>;
 
 #[derive(Debug, Clone)]
 struct Known {
     name: String,
-    /// `None` for a file.
+    /// Entries of a directory; `None` for a file.
     entries: Option<Directory>,
 }
 
 impl Names {
-    /// Takes in the name of a file.
+    /// Adds the name of a file.
     ///
     /// # Errors
-    /// A file of this name may not be there, or not beside one that was taken in before.
+    /// The name is refused, or conflicts with one that was added before.
     pub fn add(&mut self, path: &str) -> Result<(), NameError> {
         check(path)?;
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -143,7 +145,7 @@ impl Names {
         Ok(())
     }
 
-    /// Takes in the name of a directory, which may be empty.
+    /// Adds the name of a directory, which may be empty.
     ///
     /// # Errors
     /// As for [`Self::add`].
@@ -152,7 +154,8 @@ impl Names {
         self.directory(path, path).map(drop)
     }
 
-    /// The directory that `folders` leads to, which is made; `path` is the whole name that was taken in.
+    /// Returns the directory at `folders`, and creates it if necessary; `path` is the whole name
+    /// that is added.
     fn directory(&mut self, path: &str, folders: &str) -> Result<&mut Directory, NameError> {
         let mut directory = &mut self.root;
         let mut end = 0;
@@ -175,16 +178,16 @@ impl Names {
     }
 }
 
-/// Looks at the names of a whole tree.
+/// Checks the names of a whole tree.
 ///
 /// # Errors
-/// One of them may not be there, or two of them not beside each other.
+/// A name is refused, or two names conflict.
 pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<(), NameError> {
     let mut names = Names::default();
     paths.into_iter().try_for_each(|path| names.add(path))
 }
 
-/// Two names of one directory that are one.
+/// Returns the error that two names of a directory are the same file on some system.
 fn same(path: &str, directory: &str, other: &str) -> NameError {
     let other = if directory.is_empty() { other.to_owned() } else { format!("{directory}/{other}") };
     NameError::Same { path: shown(path), other: shown(&other) }

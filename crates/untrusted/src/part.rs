@@ -1,29 +1,30 @@
-//! One part of a path, as file systems and git read it.
+//! Checks one part of a path, as file systems and git read it.
 
 use unicase::UniCase;
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::{NameError, shown};
 
-/// Names that Windows keeps for devices, whatever extension follows; `COM` and `LPT` have a digit.
+/// Names that Windows reserves for devices, with any extension; `COM` and `LPT` also have a digit.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
-/// Digits of `COM` and `LPT`; Windows reads the raised ones, too.
+/// Digits of `COM` and `LPT`; Windows also accepts the raised ones.
 const DIGITS: &str = "123456789¹²³";
 
-/// Short names that NTFS may give to `.git`, `.gitmodules` and `.gitattributes`: what stands in front of `~` and a number. The last two
-/// are made of hashes, once the first four numbers are taken.
+/// Beginnings of the short names that NTFS may give to `.git`, `.gitmodules` and `.gitattributes`,
+/// before `~` and a number. NTFS builds the last two from a hash once the first four numbers are
+/// taken.
 const SHORT_GIT: &str = "git";
 const SHORT_SETTINGS: [&str; 4] = ["gitmod", "gitatt", "gi7eba", "gi7d29"];
-/// Letters that are left of a hash in front of a long number.
+/// Letters of a hash that remain in front of a long number.
 const LEAST_OF_HASH: usize = 3;
 
-/// Files by which git works, in whatever folder of a work tree they lie.
+/// Files that change git's behaviour, in any folder of a work tree.
 const SETTINGS: [&str; 2] = [".gitmodules", ".gitattributes"];
 
-/// The stream of a file on NTFS that is the file itself.
+/// Name of the NTFS stream that is the content of the file itself.
 const MAIN_STREAM: &str = "::$data";
 
-/// Looks whether a part of a path is a name, and means no other file.
+/// Checks that a part of a path is a name, and cannot mean another file.
 pub(crate) fn check_part(path: &str, part: &str) -> Result<(), NameError> {
     let of = || (shown(path), shown(part));
     if part.contains('\\') {
@@ -39,7 +40,7 @@ pub(crate) fn check_part(path: &str, part: &str) -> Result<(), NameError> {
         return Err(NameError::Drive { path, part });
     }
     let folded = folded(part);
-    // NTFS keeps streams of a file behind a colon; `.git::$INDEX_ALLOCATION` is the directory itself.
+    // NTFS has streams of a file behind a colon; `.git::$INDEX_ALLOCATION` is the directory itself.
     let file = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     if file.is_empty() {
         let (path, part) = of();
@@ -60,9 +61,10 @@ pub(crate) fn check_part(path: &str, part: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// The name as file systems read it that do not tell letter case and forms of Unicode apart, and leave out what HFS+ and Windows do.
+/// Returns the name as the most tolerant file systems compare it: without letter case and Unicode
+/// forms, and without the characters that HFS+ and Windows ignore.
 pub(crate) fn folded(part: &str) -> String {
-    // Most names are of ASCII letters, and nothing but letter case counts in them.
+    // Most names are ASCII, for which only letter case matters.
     let folded = if part.is_ascii() {
         part.to_ascii_lowercase()
     } else {
@@ -73,12 +75,13 @@ pub(crate) fn folded(part: &str) -> String {
     file.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Tells whether HFS+ leaves a character out when it compares names.
+/// Reports whether HFS+ ignores a character when it compares names.
 fn is_ignored(c: char) -> bool {
     matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Tells whether a name may be a short one: the first letters of `long`, at least so many, then `~` and a number.
+/// Reports whether a name may be a short one: at least `least` of the first letters of `long`, then
+/// `~` and a number.
 fn is_short(file: &str, long: &str, least: usize) -> bool {
     let Some((letters, number)) = file.split_once('~') else { return false };
     let is_number =

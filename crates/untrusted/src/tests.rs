@@ -1,6 +1,6 @@
 use super::*;
 
-/// The variant that a name is refused with.
+/// Returns the variant of the error for a name.
 fn refused(path: &str) -> &'static str {
     match check(path) {
         Ok(()) => "",
@@ -99,7 +99,8 @@ fn names_of_one_file() {
     }
 }
 
-/// The names that git's own tests `t1014-read-tree-confusing` and `t7415-submodule-names` are about, and more of their kind.
+/// Names of git's own tests `t1014-read-tree-confusing` and `t7415-submodule-names`, and similar
+/// ones.
 #[test]
 fn names_that_git_reads() {
     for (path, expected) in [
@@ -186,7 +187,8 @@ fn entries_of_directories() {
     assert_eq!(kind(&entry(b"a\xff").unwrap_err()), "not utf-8");
 }
 
-/// A refusal says which name, why, and what to do; a name without end is cut off, and what a terminal would read is not printed.
+/// An error gives the name, the reason and a remedy. It shortens a very long name, and never prints
+/// terminal sequences.
 #[test]
 fn words_of_refusals() {
     let text = check("a/.git/config").unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! `groundwork-wait URL...`: the health check of our containers, which have no shell. Asks each server once.
+//! `groundwork-wait URL...`: health check of our containers, which have no shell. Asks each server
+//! once.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can be asked whether it is up.
+//! Servers whose readiness can be checked.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -6,18 +6,18 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Longest first line of an answer, in bytes.
+/// Bytes of the first line of an answer.
 const LINE: u64 = 1024;
 
-/// Something that listens.
+/// Server to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Takes connections.
+    /// Server that is up when it accepts connections.
     Tcp {
         /// `host:port`.
         address: String,
     },
-    /// Answers a GET with a status of 200 to 299.
+    /// Server that is up when it answers a GET with a status of 200 to 299.
     Http {
         /// `host:port`.
         address: String,
@@ -26,7 +26,7 @@ pub enum Target {
     },
 }
 
-/// What is no target.
+/// Reason that a text is not a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error("{0:?} is neither tcp://HOST:PORT nor http://HOST:PORT/PATH")]
@@ -77,10 +77,10 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// Asks once, in at most `limit` (name resolution apart).
+    /// Checks once, in at most `limit` (without name resolution).
     ///
     /// # Errors
-    /// Why it is not up, in words.
+    /// Reason that the target is not up, in words.
     pub fn ask(&self, limit: Duration) -> Result<(), String> {
         match self {
             Self::Tcp { address } => connect(address, limit).map(drop),
@@ -101,19 +101,21 @@ fn connect(address: &str, limit: Duration) -> Result<TcpStream, String> {
     Err(reason)
 }
 
-/// Success if the status of a GET is one.
+/// Sends a GET, and returns an error unless its status is success.
 fn status(mut stream: TcpStream, address: &str, path: &str) -> Result<(), String> {
     let answer = (|| {
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-        // In one piece: who answers before having read all may cut the connection.
+        // Write the request in one piece: a server that answers before reading all of it may close
+        // the connection.
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes())?;
         let mut answer = BufReader::new(stream);
         let mut line = String::new();
         (&mut answer).take(LINE).read_line(&mut line)?;
         let mut rest = String::new();
-        // Many say in the body what they wait for; a body that cannot be read changes nothing.
+        // Many servers say in the body what they wait for. A body that cannot be read does not
+        // matter.
         let _ = answer.take(LINE).read_to_string(&mut rest);
         Ok((line, rest))
     })();
