@@ -1,4 +1,5 @@
-//! Compiles the contracts with a compiler that is itself a crate: no installed protoc is needed.
+//! Compiles the contracts with protox, a compiler that is itself a crate, so that no protoc has to
+//! be installed.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={ROOT}");
     let own = AREAS.map(|area| format!("groundwork/{area}/v1/{area}.proto"));
     let files = own.into_iter().chain(OTHERS.map(str::to_owned));
-    // Reflection shows the comments, so they stay in the set.
+    // Keep the source info: reflection shows the comments.
     let descriptors = protox::Compiler::new([ROOT])?
         .include_imports(true)
         .include_source_info(true)
@@ -23,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR for build scripts")?);
     std::fs::write(out.join(Path::new("descriptors.bin")), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
-        // Written by hand in lib.rs: what is in them may be a value that must not reach a log.
+        // lib.rs implements `Debug` for these by hand, since their content may be a secret value
+        // that must not reach a log.
         .skip_debug([".groundwork.component.v1.Json", ".groundwork.packages.v1.File"])
         .compile_fds(descriptors)?;
     Ok(())

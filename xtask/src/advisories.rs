@@ -1,4 +1,4 @@
-//! `cargo xtask advisories`: whether a dependency has a known vulnerability.
+//! `cargo xtask advisories`: checks dependencies for known vulnerabilities.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use rustsec::{Database, Lockfile, Vulnerability};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// Where RustSec keeps its advisories.
+/// Repository of RustSec's advisories.
 const DATABASE: &str = "https://github.com/rustsec/advisory-db";
-/// Names a checkout of the database, for machines that cannot fetch it.
+/// Environment variable with a checkout of the database, for machines that cannot fetch it.
 const CHECKOUT: &str = "GROUNDWORK_ADVISORY_DB";
-/// What fetching may take. Networks that let nothing out often give no answer at all.
+/// Time limit of fetching: a network without access to the internet often gives no answer at all.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The part of `deny.toml` that is looked at.
+/// Fields of `deny.toml` that this command uses.
 #[derive(Deserialize)]
 struct Policy {
     advisories: Advisories,
@@ -45,8 +45,8 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What there is to say of dependencies. Where the database cannot be had, that is said, and nothing fails: a build does not depend on a
-/// network.
+/// Returns the report on dependencies. If the database cannot be fetched, the report says so
+/// without an error: a build must not depend on a network.
 fn check(
     lockfile: &Lockfile,
     ignored: &[Ignored],
@@ -105,7 +105,7 @@ fn fetch(database: &str) -> Result<TempDir> {
     }
 }
 
-/// One line for each vulnerability that is not ignored.
+/// Returns one line for each vulnerability that is not ignored.
 fn vulnerabilities(folder: &Path, lockfile: &Lockfile, ignored: &[Ignored]) -> Result<Vec<String>> {
     let database = Database::open(folder)
         .with_context(|| format!("{} holds no advisories that can be read", folder.display()))?;
@@ -148,7 +148,7 @@ All the time.
         text.parse().unwrap()
     }
 
-    /// A checkout of a database with one advisory.
+    /// Creates a checkout of a database with one advisory.
     fn database() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         let of_crate = folder.path().join("crates/loud");
@@ -174,7 +174,8 @@ All the time.
         );
     }
 
-    /// The step says what it has looked at, fails for what it has found, and where there is nothing to look into says that and goes on.
+    /// The step reports its database, fails for a vulnerability, and continues with a note if it
+    /// has no database.
     #[test]
     fn what_the_step_says() {
         let (folder, empty) = (database(), tempfile::tempdir().unwrap());

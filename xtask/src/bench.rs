@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: figures of the running system, and of the template engine beside the original.
+//! `cargo xtask bench`: measures the running system, and compares the template engine with Go's.
 
 pub(crate) mod blueprints;
 pub(crate) mod charts;
@@ -17,21 +17,21 @@ use crate::{commands, servers};
 
 /// Elements of the list that `range.tmpl` goes through.
 const RANGE: usize = 2_000;
-/// What this engine is compared with where the original has another measure of the same: its whole parse copies sprig's
+/// Additional comparisons with another measurement of Go's engine. Its whole parse copies sprig's
 /// table of functions, which `parse.Parse` leaves out.
 const FURTHER: [(&str, &str); 1] = [("parse", "parse.Parse")];
 
-/// How the load of the system is measured.
+/// Options for the load of the system.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) has_floor: bool,
-    /// Whether package stores have a few packages only.
+    /// True if package stores have only a few packages.
     pub(crate) is_small: bool,
     pub(crate) rounds: usize,
     pub(crate) strangers: usize,
 }
 
-/// Builds everything as it is shipped, and runs the scenarios, all if none is named.
+/// Builds everything as in a release, and runs the scenarios; all if none is named.
 pub(crate) fn system(
     workspace: &Path,
     json: Option<&Path>,
@@ -57,7 +57,8 @@ pub(crate) fn system(
 /// Nanoseconds of each round, by the name of the measurement.
 type Times = BTreeMap<String, Vec<f64>>;
 
-/// Runs both sides in turns, so that what else the machine does falls on both, and prints how many times faster ours is.
+/// Runs both sides in turns, so that other work on the machine affects both, and prints how many
+/// times faster ours is.
 pub(crate) fn templates(workspace: &Path, rounds: usize) -> Result<()> {
     let arguments = [
         "build",
@@ -99,7 +100,7 @@ fn build_go(folder: &Path, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The inputs that are kept, and the data that are generated.
+/// Writes the inputs in the repository, and generated data.
 fn write_inputs(kept: &Path, inputs: &Path) -> Result<()> {
     const WORDS: [&str; 8] = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"];
     const TIERS: [&str; 4] = ["edge", "core", "batch", "data"];
@@ -132,7 +133,7 @@ fn measure(program: &Path, inputs: &Path, times: &mut Times) -> Result<()> {
     record(&output.stdout, times)
 }
 
-/// Adds what a program has printed: lines of a name and a number, and remarks.
+/// Records the output of a program: lines with a name and a number, and remarks.
 fn record(printed: &[u8], times: &mut Times) -> Result<()> {
     for line in std::str::from_utf8(printed)?.lines().filter(|line| !line.starts_with('#')) {
         let (name, nanoseconds) = line.split_once(' ').context("a line is a name and a number")?;

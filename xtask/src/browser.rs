@@ -1,4 +1,5 @@
-//! The browser that tests of pages need: Chromium and its driver from Debian's packages, axe-core from npm.
+//! Gets the browser for tests of pages: Chromium and its driver from Debian's packages, axe-core
+//! from npm.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,12 +11,13 @@ use groundwork_testkit::{AXE, axe_file, find_browser, is_axe};
 use crate::{commands, servers};
 
 const PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
-/// Pictures that documents show; all others stay in the target folder.
+/// Pictures in documents; all others stay in the target folder.
 const SHOWN: [&str; 4] =
     ["overview-wide-light", "installation-wide-dark", "set-wide-light", "failed-installation-narrow-dark"];
 
-/// Prints where the browser was found, getting it first where that is possible: packages are installed only as root, since
-/// nobody is asked for a password. What cannot be had is said, and so do the tests that are skipped without it.
+/// Prints where the browser was found, and gets it first if possible. Packages are installed only
+/// as root, without asking for a password. A missing part gives a note, as do the tests that are
+/// skipped without it.
 pub(crate) fn run() {
     let wanted = [program("chromium"), program("chromedriver")].contains(&false);
     let outcomes = [if wanted { packages() } else { Ok(()) }, axe()];
@@ -28,7 +30,8 @@ pub(crate) fn run() {
     }
 }
 
-/// Lets the test of the console in a browser keep what it sees, and copies the pictures of documents to their place.
+/// Runs the test of the console in a browser so that it keeps its pictures, and copies those of
+/// documents to their place.
 pub(crate) fn pictures(workspace: &Path) -> Result<()> {
     servers::run(workspace)?;
     find_browser()?;
@@ -53,7 +56,7 @@ pub(crate) fn pictures(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program is on `PATH`, or named by a variable of its own.
+/// Reports whether a program is on `PATH`, or named by a variable of its own.
 fn program(name: &str) -> bool {
     env::var_os(format!("TEST_ASSET_{}", name.to_uppercase())).is_some()
         || env::var_os("PATH")
@@ -68,7 +71,7 @@ fn packages() -> Result<()> {
     }
     println!("{}: installing Debian's packages", PACKAGES.join(", "));
     let arguments = [&["install", "--yes", "--quiet=2", "--no-install-recommends"], &PACKAGES[..]].concat();
-    // The lists of packages may be old, or not be there at all.
+    // The package lists may be old or missing, so update them and try again.
     if apt(&arguments).is_err() {
         apt(&["update", "--quiet=2"])?;
         apt(&arguments)?;
@@ -82,7 +85,8 @@ fn is_root() -> bool {
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
-    // Nobody waits for minutes for a server of packages that does not answer, nor for another installation.
+    // Short time limits: the build must not wait for minutes for a package server that does not
+    // answer, or for another installation.
     const PATIENCE: [&str; 6] =
         ["-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1", "-o", "DPkg::Lock::Timeout=120"];
     let output = Command::new("apt-get")
@@ -96,7 +100,7 @@ fn apt(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Gets the script that looks whether pages can be used by everybody.
+/// Gets axe-core's script, which checks the accessibility of pages.
 fn axe() -> Result<()> {
     let file = axe_file().context("set HOME or XDG_CACHE_HOME: axe-core is kept in the user's cache")?;
     if is_axe(&file) {

@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: rounds of work and faults on a system of its own.
+//! `cargo xtask chaos`: runs rounds of work and faults on a system of its own.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use clap::Args;
 
 use crate::{commands, servers};
 
-/// How many rounds, and of which kind.
+/// Number and kind of the rounds.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Chaos {
-    /// How many rounds; the seed of each is one more than that of the one before.
+    /// Number of rounds; the seed of each is one more than that of the round before.
     #[arg(long, default_value_t = 10)]
     rounds: u64,
     /// The seed of the first round.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One round, with the acts and the faults of this seed.
+    /// Run one round, with the acts and the faults of this seed.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["rounds", "seed"])]
     replay: Option<u64>,
     /// Installations of a round.
@@ -25,7 +25,7 @@ pub(crate) struct Chaos {
     /// PackageVariants of a round.
     #[arg(long, default_value_t = 10)]
     variants: usize,
-    /// Seconds that a fault lasts at most.
+    /// Maximum seconds of a fault.
     #[arg(long, default_value_t = 10)]
     longest: u64,
     /// Run the programs of the dev profile, which tests have built already.
@@ -34,13 +34,13 @@ pub(crate) struct Chaos {
 }
 
 impl Chaos {
-    /// The rounds of every build: few, and with short faults.
+    /// Returns the rounds of every build: few, and with short faults.
     pub(crate) fn of_a_build() -> Self {
         Self { rounds: 10, seed: 1, replay: None, installations: 15, variants: 5, longest: 5, dev: true }
     }
 }
 
-/// Builds everything, and runs the rounds. The first one that does not end as it should ends the run.
+/// Builds everything and runs the rounds. The first round that fails ends the run.
 pub(crate) fn run(workspace: &Path, chaos: &Chaos) -> Result<()> {
     servers::run(workspace)?;
     let (profile, further): (_, &[&str]) =

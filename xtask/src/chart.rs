@@ -1,5 +1,5 @@
-//! The manifests of `k8s/` in the Helm chart of our own. A chart may not refer to files outside of it, so it has copies; its templates
-//! change what values say (`charts/groundwork/templates`).
+//! Copies the manifests of `k8s/` into our Helm chart, since a chart may not refer to files outside
+//! of it. Templates of the chart (`charts/groundwork/templates`) apply the values to them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 const CHART: &str = "charts/groundwork";
 const HEADER: &str = "# Copied from k8s/ by `cargo xtask crds`. Do not edit.\n";
 
-/// Folders below `k8s`, and the folders of the chart that hold the same.
+/// Folders below `k8s`, each with the folder of the chart for its copies.
 const FOLDERS: [(&str, &str); 14] = [
     ("crds", "crds"),
     ("base", "files/base"),
@@ -27,10 +27,10 @@ const FOLDERS: [(&str, &str); 14] = [
     ("components/console", "files/console"),
     ("components/observability", "files/observability"),
 ];
-/// What kustomize alone reads, and what the chart makes itself.
+/// Files that only kustomize reads, and the namespace, which the chart creates itself.
 const LEFT_OUT: [&str; 2] = ["kustomization.yaml", "namespace.yaml"];
 
-/// Writes the copies; with `check` it only tells which ones are not up to date.
+/// Writes the copies; with `check` it only reports those that are not up to date.
 pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     let wanted = wanted(workspace)?;
     let found = found(workspace)?;
@@ -61,7 +61,7 @@ pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// The files that the chart should have of `k8s/`, by their paths below the workspace.
+/// Returns the copies that the chart should have, by their paths below the workspace.
 fn wanted(workspace: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut wanted = BTreeMap::new();
     for (from, to) in FOLDERS {
@@ -79,7 +79,7 @@ fn wanted(workspace: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     Ok(wanted)
 }
 
-/// The files that the chart has.
+/// Returns the copies that the chart has.
 fn found(workspace: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut found = BTreeMap::new();
     for part in ["crds", "files"] {

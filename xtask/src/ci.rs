@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that has to hold before a change lands.
+//! `cargo xtask ci`: runs everything that has to pass before a change is merged.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,8 @@ mod tests {
 
     use toml::{Table, Value};
 
-    /// Handlers, calls and template functions that panic are answered with an error; a process that aborts answers nobody.
+    /// A panic in a handler, a call or a template function is answered with an error, which is
+    /// impossible if panics abort the process.
     #[test]
     fn release_builds_recover_from_panics() {
         let manifest: Table = include_str!("../../Cargo.toml").parse().unwrap();
@@ -70,7 +71,8 @@ mod tests {
         }
     }
 
-    /// Cargo forgets `strip` of a profile for packages that have settings of their own; symbols are a fifth of a program.
+    /// Cargo ignores `strip` of a profile for packages with settings of their own; symbols are a
+    /// fifth of a program.
     #[test]
     fn release_programs_are_stripped() {
         let manifest: Table = include_str!("../../Cargo.toml").parse().unwrap();

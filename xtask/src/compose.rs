@@ -1,4 +1,4 @@
-//! `compose.yaml` as this program reads it, and Docker Compose as it is run.
+//! Parses `compose.yaml`, and runs Docker Compose.
 
 mod advice;
 mod check;
@@ -20,20 +20,20 @@ use ports::port_variables;
 pub(crate) use test::run as test;
 pub(crate) use up::run as up;
 
-/// The file.
+/// Main file.
 const COMPOSE: &str = "compose.yaml";
-/// What adds a package store and a git server.
+/// File that adds a package store and a git server.
 const PACKAGES: &str = "compose.packages.yaml";
-/// Lists that another file replaces.
+/// Lists that a second file replaces instead of extending.
 const COMMANDS: [&str; 2] = ["command", "entrypoint"];
 
-/// What `compose.yaml` says, with all variables at their defaults.
+/// Content of `compose.yaml`, with all variables at their defaults.
 #[derive(Debug)]
 pub(crate) struct Model {
     document: Value,
 }
 
-/// A service of it.
+/// Service in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Service<'a> {
     pub(crate) name: &'a str,
@@ -41,19 +41,20 @@ pub(crate) struct Service<'a> {
 }
 
 impl Model {
-    /// Reads `compose.yaml`, with the defaults of its variables in their places.
+    /// Reads `compose.yaml`, with the defaults of its variables.
     pub(crate) fn read(workspace: &Path) -> Result<Self> {
         Ok(Self { document: parse(&interpolate(&text(workspace, COMPOSE)?)?)? })
     }
 
-    /// The same with compose.packages.yaml on top, as `docker compose -f … -f …` puts it together.
+    /// Reads `compose.yaml` with compose.packages.yaml on top, merged like `docker compose -f … -f
+    /// …`.
     pub(crate) fn with_packages(workspace: &Path) -> Result<Self> {
         let mut document = parse(&interpolate(&text(workspace, COMPOSE)?)?)?;
         overlay(&mut document, parse(&interpolate(&text(workspace, PACKAGES)?)?)?);
         Ok(Self { document })
     }
 
-    /// All services, by name.
+    /// Iterates over all services by name.
     pub(crate) fn services(&self) -> impl Iterator<Item = Service<'_>> {
         entries(self.document.get("services")).map(|(name, value)| Service { name, value })
     }
@@ -67,7 +68,8 @@ fn text(workspace: &Path, file: &str) -> Result<String> {
     fs::read_to_string(workspace.join(file)).with_context(|| format!("cannot read {file}"))
 }
 
-/// Puts one file on another: maps are merged, lists are joined but for commands, everything else is replaced.
+/// Merges one file into another: maps are merged, lists are joined except for commands, and other
+/// values are replaced.
 fn overlay(below: &mut Value, above: Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {
@@ -88,7 +90,7 @@ fn parse(text: &str) -> Result<Value> {
     Ok(document.context("compose.yaml is not YAML")?.to_value())
 }
 
-/// A file with its variables as they are written.
+/// Reads a file without replacing its variables.
 fn raw(workspace: &Path, file: &str) -> Result<Value> {
     parse(&text(workspace, file)?)
 }
@@ -98,12 +100,12 @@ impl<'a> Service<'a> {
         self.value["image"].as_str().unwrap_or_default()
     }
 
-    /// The target of our Dockerfile; `None` for images of others.
+    /// Returns the target of our Dockerfile; `None` for an image of another project.
     pub(crate) fn target(&self) -> Option<&'a str> {
         self.value.pointer("/build/target").and_then(Value::as_str)
     }
 
-    /// The program in that target's image, if it is one of ours.
+    /// Returns the program in that target's image, if it is one of ours.
     pub(crate) fn program(&self) -> Option<String> {
         self.target().filter(|target| *target != "git").map(|target| match target {
             "groundwork" => target.to_owned(),
@@ -111,12 +113,12 @@ impl<'a> Service<'a> {
         })
     }
 
-    /// The profile that starts it; `None` if it starts without being asked for.
+    /// Returns the profile that starts the service; `None` if it starts by default.
     pub(crate) fn profile(&self) -> Option<&'a str> {
         self.value.pointer("/profiles/0").and_then(Value::as_str)
     }
 
-    /// Whether it starts without being asked for.
+    /// Reports whether the service starts by default.
     pub(crate) fn is_default(&self) -> bool {
         self.value.get("profiles").is_none()
     }
@@ -131,7 +133,8 @@ fn entries(value: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     map.into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-/// Puts defaults in the place of variables: `${NAME:-default}` and `${NAME:+if set}` are the two forms that we use.
+/// Replaces variables by their defaults; we use only the forms `${NAME:-default}` and `${NAME:+if
+/// set}`.
 fn interpolate(text: &str) -> Result<String> {
     let mut all = String::new();
     let mut rest = text;
@@ -149,7 +152,7 @@ fn interpolate(text: &str) -> Result<String> {
     Ok(all)
 }
 
-/// Docker Compose on our file.
+/// Returns a Docker Compose command for our file.
 pub(crate) fn docker_compose(workspace: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("docker");
     command.arg("compose").args(arguments).current_dir(workspace).stdin(Stdio::null());
@@ -160,7 +163,7 @@ pub(crate) fn docker_compose(workspace: &Path, arguments: &[&str]) -> Command {
 mod tests {
     use super::*;
 
-    /// As `docker compose config` shows it.
+    /// The merge is that of `docker compose config`.
     #[test]
     fn one_file_on_another() {
         let mut below = serde_json::json!({"services": {"a": {"command": ["x"], "ports": ["1"], "environment": {"A": "1"}}}});

@@ -1,4 +1,5 @@
-//! `cargo xtask crds`: everything that is generated from the types of `groundwork-api`, and the rights on NATS from `groundwork-bus`.
+//! `cargo xtask crds`: generates the files from the types of `groundwork-api`, and the NATS
+//! permissions from `groundwork-bus`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,14 @@ const PACKAGE_REVISIONS: &str = "k8s/components/packagerevisions";
 const NATS_USERS: &str = "k8s/nats/users.conf";
 const BLUEPRINT_SCHEMA: &str = "docs/schemas/core-v1alpha1-Blueprint.json";
 
-/// A generated file.
+/// Generated file.
 struct File {
     /// Path below the root of the workspace.
     path: PathBuf,
     content: String,
 }
 
-/// Writes the generated files; with `check` it only tells which ones are not up to date.
+/// Writes the generated files; with `check` it only reports those that are not up to date.
 pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     let files = generate()?;
     let stale: Vec<_> = files.iter().filter(|file| !is_current(workspace, file)).collect();
@@ -86,7 +87,7 @@ fn kustomization(folder: &str, api_version: &str, kind: &str, resources: &[Strin
     yaml(Path::new(folder).join("kustomization.yaml"), &document)
 }
 
-/// Files in the generated folders that are generated no more.
+/// Returns the files in the generated folders that are no longer generated.
 fn strays(workspace: &Path, files: &[File]) -> Result<Vec<PathBuf>> {
     let mut strays = Vec::new();
     for folder in [CRDS, PACKAGE_REVISIONS] {

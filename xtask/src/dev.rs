@@ -1,4 +1,4 @@
-//! `cargo xtask dev`: a control plane of one's own with all services.
+//! `cargo xtask dev`: runs a control plane and all services.
 
 use std::path::Path;
 
@@ -6,10 +6,11 @@ use anyhow::Result;
 
 use crate::{commands, servers};
 
-/// Builds what it needs, and runs until Ctrl-C.
+/// Builds everything and runs until Ctrl-C.
 pub(crate) fn run(workspace: &Path, arguments: &[String]) -> Result<()> {
     servers::run(workspace)?;
-    // The same set as for tests, so that nothing is built twice with other features.
+    // Build the same packages as for tests, so that cargo does not build them twice with other
+    // features.
     commands::build_all(workspace, &[])?;
     let binaries = commands::target_folder(workspace)?.join("debug");
     let groundwork = binaries.join("groundwork").display().to_string();

@@ -1,8 +1,8 @@
-//! `cargo xtask examples`: the component stores of the examples, written from readable sources.
+//! `cargo xtask examples`: writes the component stores of the examples from readable sources.
 //!
-//! `examples/<name>/components/repositories.yaml` says which directory stands for which repository; the component
-//! versions of directory `D` lie in `components/sources/D/<version>/`: a `component-descriptor.yaml` and, for every
-//! blueprint resource, its files in `blueprint/`.
+//! `examples/<name>/components/repositories.yaml` maps repositories to directories. The component
+//! versions of directory `D` have their sources in `components/sources/D/<version>/`: a
+//! `component-descriptor.yaml` and, for every blueprint resource, its files in `blueprint/`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use groundwork_registry::{CtfWriter, RepositoryMap, Store};
 
-/// Writes the stores of all examples; with `check` it only tells which ones are not up to date.
+/// Writes the stores of all examples; with `check` it only reports those that are not up to date.
 pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     let mut stale = Vec::new();
     let mut stores = 0;
@@ -48,7 +48,7 @@ pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// All files below a folder by their relative names, with `/` between the parts.
+/// Returns all files below a folder by their relative names, with `/` between the parts.
 fn contents(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut open = vec![folder.to_owned()];

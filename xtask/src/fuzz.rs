@@ -1,5 +1,6 @@
-//! Long runs of tests that do a little of their work with every run: `cargo xtask fuzz` of those that make their inputs up, or render the
-//! same thing over and over; `cargo xtask faults` of those in which processes die.
+//! Long runs of tests that do a little of their work in every run. `cargo xtask fuzz` runs those
+//! that generate inputs, or render the same input repeatedly; `cargo xtask faults` runs those in
+//! which processes die.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,14 +9,14 @@ use anyhow::{Result, bail};
 
 use crate::{commands, servers};
 
-/// A test that does more if it is asked for.
+/// Test that does more work if a variable asks for it.
 struct Run {
     /// Package and target.
     package: &'static [&'static str],
     test: &'static str,
-    /// Says how much.
+    /// Environment variable for the amount of work.
     variable: &'static str,
-    /// Absent for as many as the command was given.
+    /// Fixed amount; `None` for the number given to the command.
     times: Option<usize>,
 }
 
@@ -23,7 +24,7 @@ const BLUEPRINT: &[&str] = &["groundwork-blueprint", "--lib"];
 const CLI: &[&str] = &["groundwork", "--test", "cli"];
 const JUDGE: &[&str] = &["groundwork-tests", "--test", "judge"];
 
-/// Calls that bring everything along, to one of the services.
+/// Returns the run of generated calls to one service, each of which carries all its input.
 const fn calls(package: &'static [&'static str]) -> Run {
     Run { package, test: "made_up_calls_are_answered", variable: "GROUNDWORK_MADE_UP_CALLS", times: None }
 }
@@ -58,7 +59,8 @@ const RUNS: [Run; 7] = [
     },
 ];
 
-/// Random lives of Installations against the state machine alone; then the services against real servers, killed after every write.
+/// Random lives of Installations against the state machine alone, and then services against real
+/// servers, killed after every write.
 const FAULTS: [Run; 4] = [
     Run {
         package: &["groundwork-lifecycle", "--lib"],

@@ -1,7 +1,8 @@
-//! `cargo xtask images`: the images that compose.yaml names.
+//! `cargo xtask images`: builds or pulls the images that compose.yaml names.
 //!
-//! With `--local` without a registry: the servers are those of `cargo xtask servers`, which need no shared libraries; ours bring
-//! the few that they need. Each image is one layer, imported under the name that compose.yaml gives it.
+//! With `--local` no registry is needed: the servers come from `cargo xtask servers` and need no
+//! shared libraries, and our programs bring the few that they need. Each image is one layer,
+//! imported under the name in compose.yaml.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,8 +16,8 @@ use groundwork_testkit::{Server, find, image_environment};
 use crate::compose::{Model, Service, docker_compose};
 use crate::{commands, servers};
 
-/// Where the image of another project holds its program, by the last part of the image's name, and how it is started when compose.yaml does not
-/// say.
+/// Servers in images of other projects, by the last part of the image's name: the path of the
+/// program in the image, which is also its entry point.
 const SERVERS: [(&str, Server, &str); 5] = [
     ("etcd", Server::Etcd, "/usr/local/bin/etcd"),
     ("kube-apiserver", Server::KubeApiserver, "/usr/local/bin/kube-apiserver"),
@@ -26,11 +27,11 @@ const SERVERS: [(&str, Server, &str); 5] = [
 ];
 const REGISTRY_CONFIGURATION: &str =
     "version: 0.1\nstorage: {filesystem: {rootdirectory: /var/lib/registry}}\nhttp: {addr: \":5000\"}\n";
-/// Libraries that the C library opens by itself to find names.
+/// Libraries that the C library loads by itself to resolve names.
 const NAME_LIBRARIES: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"];
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Builds ours and pulls those of others, or makes all of them here.
+/// Builds our images and pulls the others, or builds all of them locally.
 pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     let model = Model::read(workspace)?;
     if local {
@@ -42,7 +43,7 @@ pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     report(&model)
 }
 
-/// Sees to all images that are needed and not there; makes them here if they cannot be had.
+/// Makes sure that all needed images exist, and builds them locally if they cannot be pulled.
 pub(crate) fn ensure_all(workspace: &Path) -> Result<()> {
     let model = Model::read(workspace)?;
     if names(&model).iter().all(|name| size(name).is_some()) {
@@ -88,7 +89,8 @@ fn make(workspace: &Path, model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Images of others that only a profile needs, and the profile: nothing here holds their programs.
+/// Returns images of other projects that only a profile needs, with the profile. They cannot be
+/// built locally, because this machine does not have their programs.
 fn left_out(model: &Model) -> impl Iterator<Item = (&str, &str)> {
     let others = model.services().filter(|service| service.target().is_none());
     others.filter_map(|service| Some((service.image(), service.profile()?)))
@@ -100,7 +102,7 @@ fn told((image, profile): (&str, &str)) -> String {
     )
 }
 
-/// What an image of others is made of, by the last part of its name.
+/// Returns the source of an image of another project, by the last part of its name.
 fn server_of(image: &str) -> Option<&'static (&'static str, Server, &'static str)> {
     let path = image.rsplit_once(':').map_or(image, |(path, _)| path);
     let last = path.rsplit('/').next()?;
@@ -142,7 +144,8 @@ fn import_ours(programs: &Path, program: &str, image: &str) -> Result<()> {
     import(image, &entries, &changes)
 }
 
-/// What `ldd` says that a program needs, under the paths where it looks for them.
+/// Returns the shared libraries of a program, by `ldd`, under the paths where the program looks for
+/// them.
 fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("cannot run `ldd`")?;
     ensure!(
@@ -164,7 +167,7 @@ fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A file of an image.
+/// File of an image.
 struct Entry {
     place: String,
     content: Content,
@@ -182,7 +185,7 @@ impl Entry {
     }
 }
 
-/// Gives an archive to `docker import`.
+/// Passes an archive to `docker import`.
 fn import(image: &str, entries: &[Entry], changes: &[String]) -> Result<()> {
     let mut command = Command::new("docker");
     command.arg("import");
@@ -225,7 +228,7 @@ fn write_archive(out: impl Write, entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of an image; `None` if there is none of that name.
+/// Returns the size of an image in bytes; `None` if it does not exist.
 fn size(image: &str) -> Option<u64> {
     let arguments = ["image", "inspect", "--format", "{{.Size}}", image];
     let output = Command::new("docker").args(arguments).stderr(Stdio::null()).output().ok()?;

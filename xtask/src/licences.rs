@@ -1,7 +1,7 @@
-//! `cargo xtask licences`: the part of `deny.toml` that can be checked without fetching anything.
+//! `cargo xtask licences`: checks the parts of `deny.toml` that need no network.
 //!
-//! Licences, banned crates and sources of every dependency. `cargo deny check` reads the same file; for advisories there is
-//! `cargo xtask advisories`.
+//! Checks licences, banned crates and sources of every dependency. `cargo deny check` reads the
+//! same file; `cargo xtask advisories` checks advisories.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-/// The members of `deny.toml` that are looked at.
+/// Fields of `deny.toml` that this command uses.
 #[derive(Deserialize)]
 struct Policy {
     licenses: Licenses,
@@ -58,17 +58,18 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A crate that is really built, on any platform.
+/// Crate that is built on some platform.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Package {
     name: String,
     version: String,
-    /// Where it comes from, for anything but crates.io.
+    /// Origin of a crate that is not from crates.io.
     origin: Option<String>,
     licence: String,
 }
 
-/// Asks `cargo tree`: unlike `cargo metadata` it leaves out dependencies of features that nobody uses.
+/// Lists the dependencies with `cargo tree`, which, unlike `cargo metadata`, leaves out those of
+/// unused features.
 fn dependencies(workspace: &Path) -> Result<BTreeSet<Package>> {
     let arguments =
         ["tree", "--workspace", "--locked", "--target", "all", "--edges", "all", "--prefix", "none"];
@@ -84,7 +85,7 @@ fn dependencies(workspace: &Path) -> Result<BTreeSet<Package>> {
     Ok(text.lines().filter(|line| !line.contains(&own)).filter_map(package).collect())
 }
 
-/// One line: `name v1.2.3 (origin)|licence`.
+/// Parses a line `name v1.2.3 (origin)|licence`.
 fn package(line: &str) -> Option<Package> {
     let (id, licence) = line.split_once('|')?;
     let mut parts = id.split_whitespace();

@@ -30,7 +30,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write the CRDs to k8s/, the JSON schemas to docs/schemas/, and copies of k8s/ to the chart.
+    /// Write generated files: CRDs, JSON schemas, the chart's copies.
     Crds {
         /// Write nothing, and fail if a file is not up to date.
         #[arg(long)]
@@ -46,23 +46,34 @@ enum Command {
     },
     /// Check licences, bans and sources of all dependencies against deny.toml.
     Licences,
-    /// Look for known vulnerabilities of dependencies, where the database of advisories can be had.
+    /// Check dependencies for known vulnerabilities.
+    ///
+    /// Needs the database of advisories, and prints a note without it.
     Advisories,
     /// Run all tests, with the servers they need.
     Test,
-    /// Make up inputs for blueprints, the same ones each time, and see that all are answered; render examples a thousand times.
+    /// Test with generated inputs, and render examples a thousand times.
+    ///
+    /// The inputs are the same ones each time.
     Fuzz {
-        /// How many blueprints, how many lines of `groundwork-judge template blueprint`, and how many calls to each service that takes them.
+        /// Number of blueprints, of lines of `groundwork-judge template blueprint`, and of calls to
+        /// each service that takes them.
         #[arg(long, default_value_t = 1_000_000)]
         cases: usize,
     },
-    /// Let processes die: in random lives of Installations against the state machine, and after each write in turn against real servers.
+    /// Kill processes in tests of crash safety.
+    ///
+    /// Runs random lives of Installations against the state machine, and kills services after each
+    /// write in turn against real servers.
     Faults {
-        /// How many random lives.
+        /// Number of random lives.
         #[arg(long, default_value_t = 100_000)]
         sequences: usize,
     },
-    /// Let users work on a system whose servers and services die, freeze and come back without their files, in rounds that follow from a seed.
+    /// Run rounds of user work with faults of servers and services.
+    ///
+    /// Servers and services die, freeze and come back without their files. A seed determines each
+    /// round.
     Chaos(chaos::Chaos),
     /// Measure the running system, or an engine.
     Bench {
@@ -77,29 +88,33 @@ enum Command {
     },
     /// Build the images that compose.yaml names, and pull those of others.
     Images {
-        /// Make all of them from what is built on this machine, where no image can be pulled.
+        /// Make all of them from the programs of this machine, where no image can be pulled.
         #[arg(long)]
         local: bool,
     },
-    /// Run `docker compose up`, and say what is in its way.
+    /// Run `docker compose up`, with advice if it fails.
     ComposeUp,
-    /// Try compose.yaml: start, use, restart, end. Images that are missing are got or made.
+    /// Test compose.yaml: start, use, restart, end.
+    ///
+    /// Images that are missing are pulled or built.
     ComposeTest {
-        /// Make all images anew from what is built on this machine.
+        /// Make all images anew from the programs of this machine.
         #[arg(long)]
         local: bool,
     },
-    /// Check that compose.yaml and the Dockerfile name only what exists; needs no Docker.
+    /// Check the names in compose.yaml and the Dockerfile, without Docker.
     ComposeCheck,
-    /// Open the console's pages in a browser, over a larger landscape than tests do, and keep pictures of them.
+    /// Take pictures of the console's pages in a browser.
+    ///
+    /// Shows a larger landscape than the tests do.
     ConsolePictures,
-    /// Run everything that has to hold before a change lands.
+    /// Run everything that has to pass before a change is merged.
     Ci,
 }
 
 #[derive(Subcommand)]
 enum Subject {
-    /// Services as processes, with a real API server and NATS on this machine.
+    /// Measure services as processes, with a real API server and NATS.
     System {
         /// File for the figures as JSON.
         #[arg(long, value_name = "FILE")]
@@ -107,49 +122,53 @@ enum Subject {
         /// Folder with the programs of another state, to be measured by the scenarios of this one.
         #[arg(long, value_name = "FOLDER")]
         binaries: Option<std::path::PathBuf>,
-        /// Have a client without any controller write the same objects as the load, in the same run.
+        /// Let a client without any controller write the same objects as the load, in the same run.
         #[arg(long)]
         floor: bool,
-        /// Packages and store with a few packages only, to see that they run.
+        /// Use packages and a store with a few packages only, to see that the scenarios run.
         #[arg(long)]
         small: bool,
-        /// How often the load is repeated, whose figures are medians, and what is done beside strangers.
+        /// Number of rounds of the load, whose figures are medians, and of the work beside
+        /// strangers.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// How many Installations of strangers work as long as they may, for the scenario `hostile`.
+        /// Number of Installations of strangers that work as long as they may, for the scenario
+        /// `hostile`.
         #[arg(long, default_value_t = 10)]
         strangers: usize,
-        /// variants, plain, load, idle, reaction, restart, items, beside, hostile, growth, standing, packages, store, components, manifests, charts, console; all without a name.
+        /// Scenarios: variants, plain, load, idle, reaction, restart, items, beside, hostile,
+        /// growth, standing, packages, store, components, manifests, charts, console; all if none
+        /// is named.
         #[arg(value_name = "SCENARIO")]
         scenarios: Vec<String>,
     },
-    /// The template engine beside the original, in turns.
+    /// Compare the template engine with Go's, in turns.
     Templates {
-        /// How often both are run.
+        /// Number of runs of both.
         #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
-    /// The expansion of a set beside the evaluation of its expressions by cel-go, in turns.
+    /// Compare the expansion of a set with cel-go, in turns.
     Expressions {
-        /// How often each side runs.
+        /// Number of runs of each side.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// The rendering of Helm charts beside Helm's library, in turns.
+    /// Compare the rendering of Helm charts with Helm's library, in turns.
     Charts {
-        /// How often both are run.
+        /// Number of runs of both.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// The spiff engine and its yardstick in turns, and what is known of the original.
+    /// Compare the spiff engine with a yardstick and known figures of spiff.
     Spiff {
-        /// How often both are run.
+        /// Number of runs of both.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
-    /// Whole renderings of blueprints and a yardstick in turns, and what is known of the original.
+    /// Compare renderings of blueprints with a yardstick and known figures.
     Blueprints {
-        /// How often both are run.
+        /// Number of runs of both.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
@@ -193,7 +212,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Root folder of the workspace.
+/// Returns the root folder of the workspace.
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

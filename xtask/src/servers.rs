@@ -10,12 +10,13 @@ use groundwork_testkit::{Binary, Server, build_folder, find};
 
 use crate::browser;
 
-/// Kubernetes' version in `tools/testservers/go.mod`; the binaries do not know it unless the linker is told.
+/// Module with Kubernetes' version in `tools/testservers/go.mod`. The binaries do not know their
+/// version unless the linker sets it.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
 const GRPCURL_MODULE: &str = "github.com/fullstorydev/grpcurl ";
 
-/// Prints where each server was found, building it first if need be; then does the same for the browser, which is no failure
-/// where it cannot be had.
+/// Prints where each server was found, and builds it first if necessary. Then does the same for the
+/// browser, whose absence is not an error.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     servers(workspace)?;
     browser::run();
@@ -41,7 +42,7 @@ fn servers(workspace: &Path) -> Result<()> {
             println!("waiting for another build to end");
             lock.lock().context("cannot lock the build")?;
         }
-        // The other build may have been faster.
+        // The other build may have built this server in the meantime.
         if find(server).is_err() {
             build(&workspace.join(server.module()), &folder, server)?;
         }
@@ -54,7 +55,8 @@ fn report(Binary { server, path, version }: &Binary) {
     println!("{server} {version}: {}", path.display());
 }
 
-/// Builds one server next to its place and moves it there, so that nobody meets half a file.
+/// Builds one server next to its place and moves it there, so that other processes never see half a
+/// file.
 fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
     println!("{server}: building; the first time this takes minutes");
     let start = Instant::now();
@@ -76,8 +78,9 @@ fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
     Ok(())
 }
 
-/// Tells Kubernetes' binaries their version, and grpcurl. Without it the former call themselves
-/// `v0.0.0-master+$Format:%H$`, which clients cannot parse, and the latter has none.
+/// Returns the linker flags that set the version of Kubernetes' binaries and of grpcurl. Without
+/// them the former have `v0.0.0-master+$Format:%H$`, which clients cannot parse, and the latter has
+/// none.
 fn linker_flags(module: &Path, server: Server) -> Result<String> {
     if matches!(server, Server::GoTemplate | Server::GitServer | Server::Helm | Server::Cel) {
         return Ok("-s -w".to_owned());

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, with the servers they need.
+//! `cargo xtask test`: runs all tests, with the servers that they need.
 
 use std::path::Path;
 
@@ -6,14 +6,15 @@ use anyhow::Result;
 
 use crate::{commands, servers};
 
-/// Tests of these share the servers of their process; nextest would start them for every single test.
+/// Packages whose tests share the servers of their process; nextest would start the servers for
+/// every single test.
 const SHARING_SERVERS: [&str; 1] = ["groundwork-tests"];
 
-/// Gets the servers and runs every test. Where a server cannot be had, tests that need it say so and are skipped;
-/// with `CI` set they fail.
+/// Gets the servers and runs every test. If a server is missing, tests that need it print a note
+/// and are skipped; with `CI` set they fail.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     let outcome = test(workspace);
-    // What each of these tests says stands far above, where nobody reads it.
+    // The notes of the skipped tests are far above in the output, so repeat the reason at the end.
     if let Some(reason) = groundwork_testkit::without_fixtures() {
         eprintln!("skipped: tests that compare with files of other projects: {reason}");
     }

@@ -167,7 +167,7 @@ part! {
 }
 
 impl ExportDefinition {
-    /// Returns the JSON schema under either name (`blueprints.md` 1.3).
+    /// Returns the JSON schema under either name (`blueprints.md` 4.4).
     pub fn schema(&self) -> Option<&Value> {
         self.schema.get().or_else(|| self.scheme.get())
     }

@@ -1,5 +1,5 @@
-//! `groundwork-bootstrap`: prepares a trial cluster before and after its API server starts, and prints
-//! the Secrets of a NATS server.
+//! `groundwork-bootstrap`: prepares a trial cluster before and after its API server starts, and
+//! prints the Secrets of a NATS server.
 //!
 //! ```text
 //! credentials:  State (one file, made once) ──> a folder for each program, the host's kubeconfig

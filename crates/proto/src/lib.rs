@@ -1,17 +1,17 @@
-//! The gRPC contracts of `proto/`, generated, and the form that errors take on the wire ([`status`]).
+//! Generated gRPC contracts of `proto/`, and the form of errors on the wire ([`status`]).
 //!
-//! What a message means is said beside its definition in `proto/groundwork/*/v1/*.proto`.
+//! The comments in `proto/groundwork/*/v1/*.proto` define the meaning of the messages.
 
 pub mod status;
 
-/// Limit of a message in bytes, for sending and receiving, on servers and clients. Larger
-/// content is streamed.
+/// Bytes of a message, for sending and receiving, on servers and clients. Larger content is
+/// streamed.
 pub const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
 /// All contracts with their comments and imports, for the reflection service.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// Messages that several services speak of.
+/// Messages that several services share.
 pub mod component {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
     pub mod v1 {
@@ -19,7 +19,7 @@ pub mod component {
     }
 }
 
-/// What runs functions of packages for a Porch server; ours are only its clients.
+/// Server that runs package functions for Porch. We have only a client of it.
 #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
 pub mod evaluator {
     tonic::include_proto!("evaluator");
@@ -33,7 +33,7 @@ pub mod packages {
     }
 }
 
-/// From an Installation to the objects that its job creates.
+/// Validates Installations, and renders the objects that their jobs create.
 pub mod renderer {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
     pub mod v1 {
@@ -41,7 +41,7 @@ pub mod renderer {
     }
 }
 
-/// From the reference of an Installation to component versions and their contents.
+/// Resolves the reference of an Installation to component versions and their contents.
 pub mod resolver {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
     pub mod v1 {
@@ -49,7 +49,7 @@ pub mod resolver {
     }
 }
 
-/// From one package to a fleet of variants.
+/// Expands a package into a fleet of variants.
 pub mod variant {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
     pub mod v1 {
@@ -57,7 +57,7 @@ pub mod variant {
     }
 }
 
-/// The stream of events about objects of the cluster.
+/// Stream of events about objects of the cluster.
 pub mod watcher {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
     pub mod v1 {
@@ -66,7 +66,7 @@ pub mod watcher {
 }
 
 impl std::fmt::Debug for component::v1::Json {
-    /// The length only: the text may hold a value of a Secret.
+    /// Shows only the length, since the text may have a value of a Secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Json({} bytes)", self.text.len())
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench blueprints`: whole renderings beside a yardstick that can be had everywhere, and what is known of the original.
+//! `cargo xtask bench blueprints`: compares whole renderings with a yardstick that every machine
+//! has, and with known figures of Landscaper.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use super::Times;
 use super::spiff::measure;
 use crate::commands;
 
-/// What the original takes as a multiple of the yardstick, measured with the same inputs, everything read and parsed anew.
+/// Landscaper's time as a multiple of the yardstick, measured with the same inputs, with everything
+/// read and parsed each time.
 const ORIGINAL: [(&str, f64); 3] = [("echo", 3.4), ("large", 14.0), ("aggregate", 6.5)];
 
 /// Runs yardstick and renderings in turns and prints both as multiples.
@@ -46,13 +48,13 @@ pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
         measure(&yardstick, &yardstick_lines, &mut yardsticks)?;
         measure(&engine, &engine_lines, &mut engines)?;
     }
-    // The same bytes each time.
+    // One run is enough, because the counted allocations are the same every time.
     measure(&examples.join("count-blueprints"), &engine_lines, &mut engines)?;
     print(&yardsticks, &engines);
     Ok(())
 }
 
-/// The YAML and JSON files below a folder.
+/// Collects the YAML and JSON files below a folder.
 fn documents(folder: &Path, files: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! `cargo xtask bench charts`: our rendering of charts beside Helm's library.
+//! `cargo xtask bench charts`: compares our rendering of charts with Helm's library.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::commands;
 /// Subcharts of the large chart, and copies of the templates in each of its charts.
 const SUBCHARTS: usize = 4;
 const COPIES: usize = 2;
-/// Of the definitions in the chart that is full of them, in bytes.
+/// Bytes of the definitions in the chart that is full of them.
 const DEFINITIONS: usize = 300_000;
 
 type Files = BTreeMap<String, String>;
@@ -42,7 +42,7 @@ pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// The chart of the tests, without what its `.helmignore` names.
+/// Reads the chart of the tests, without the files that its `.helmignore` names.
 fn read(folder: &Path, prefix: &str) -> Result<Files> {
     let mut files = Files::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -57,7 +57,7 @@ fn read(folder: &Path, prefix: &str) -> Result<Files> {
     Ok(files)
 }
 
-/// Many templates in several charts.
+/// Returns a chart with many templates in several subcharts.
 fn large(web: &Files) -> Files {
     let mut files = web.clone();
     for chart in 0..SUBCHARTS {
@@ -79,7 +79,7 @@ fn large(web: &Files) -> Files {
     files
 }
 
-/// Custom resource definitions, as files and as templates.
+/// Returns a chart with custom resource definitions, as files and as templates.
 fn definitions(web: &Files) -> Files {
     let mut files = web.clone();
     let mut fields = String::new();

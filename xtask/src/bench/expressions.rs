@@ -1,4 +1,5 @@
-//! `cargo xtask bench expressions`: the expansion of a set beside the evaluation of its expressions by the original's library.
+//! `cargo xtask bench expressions`: compares the expansion of a set with cel-go's evaluation of its
+//! expressions.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,8 @@ use crate::commands;
 /// Targets of the set.
 const TARGETS: usize = 10_000;
 
-/// Runs both sides in turns and prints ratios. Ours is the whole expansion, objects and names included.
+/// Runs both sides in turns and prints ratios. Our side is the whole expansion, including objects
+/// and names.
 pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
     let arguments =
         ["build", "--release", "--package", "groundwork-fleet", "--example", "bench-expressions", "--locked"];

@@ -1,4 +1,5 @@
-//! `cargo xtask bench spiff`: the engine beside a yardstick that can be had everywhere, and what is known of the original.
+//! `cargo xtask bench spiff`: compares the engine with a yardstick that every machine has, and with
+//! known figures of spiff.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +12,8 @@ use super::Times;
 use super::spiff_inputs::{cascade, chain, collections, worst_order};
 use crate::commands;
 
-/// What the original takes as a multiple of the yardstick, measured with the same inputs; `None` where it did not end.
+/// spiff's time as a multiple of the yardstick, measured with the same inputs; `None` if it did not
+/// end.
 const ORIGINAL: [(&str, Option<f64>); 9] = [
     ("data-mapping", Some(12.0)),
     ("chain", Some(41.0)),
@@ -43,7 +45,7 @@ pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lines that tell both programs what to measure.
+/// Lines that tell each program which input to measure.
 struct Inputs {
     yardstick: String,
     engine: String,

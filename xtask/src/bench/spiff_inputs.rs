@@ -1,4 +1,4 @@
-//! The larger inputs of the spiff bench, of any size: the same numbers give the same text.
+//! Generates the larger inputs of the spiff bench in any size. The same numbers give the same text.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ const ZONES: [&str; 3] = ["a", "b", "c"];
 const TIERS: [&str; 4] = ["edge", "core", "batch", "data"];
 const WORDS: [&str; 8] = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"];
 
-/// `nodes` nodes in services of ten; each takes what its predecessor has, in chains of twenty services.
+/// Returns `nodes` nodes in services of ten. Each node refers to its predecessor, in chains of
+/// twenty services.
 pub(super) fn chain(nodes: usize) -> String {
     let mut text = format!("# Service landscape: {nodes} nodes in chains of references.\n");
     text.push_str("defaults:\n  domain: svc.example.org\n  port: 8000\n  weight: 10\n  stage: live\n");
@@ -32,7 +33,7 @@ pub(super) fn chain(nodes: usize) -> String {
     text
 }
 
-/// Functions over `entries` entries.
+/// Returns calls of functions over `entries` entries.
 pub(super) fn collections(entries: usize) -> String {
     let mut text = format!("# Collection functions over {entries} entries.\n");
     text.push_str("total: (( sum[entries|0|acc,e|->acc + e.cpu * e.count] ))\n");
@@ -64,8 +65,9 @@ pub(super) fn collections(entries: usize) -> String {
     text
 }
 
-/// A template with `entries` entries keyed by name, and four stubs that each set fields of their own and override one of the
-/// stub before. All are shuffled differently: a match by position is never right by chance.
+/// Returns a template with `entries` entries keyed by name, and four stubs that each set fields of
+/// their own and override one of the stub before. Each is shuffled differently, so that a match by
+/// position is never right by chance.
 pub(super) fn cascade(entries: usize) -> Vec<String> {
     let mut template = format!(
         "# Template: {entries} keyed entries.\nmeta:\n  domain: example.org\n  cluster: none\nnodes:\n"
@@ -99,7 +101,8 @@ fn stub(number: usize, every: usize, entries: usize) -> String {
     text
 }
 
-/// Every key refers to the following one, the last is the only literal: one pass settles one key.
+/// Returns keys that each refer to the following one, with a literal only at the end, so that each
+/// pass resolves one key.
 pub(super) fn worst_order(links: usize) -> String {
     let mut text = format!("# Chain of {links} references in the order that needs most passes.\n");
     for link in 1..links {

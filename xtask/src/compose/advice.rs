@@ -1,4 +1,4 @@
-//! What to do when Docker does not do what it should.
+//! Advice for errors of Docker.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,8 @@ use super::{port_variables, ports, project};
 
 const NO_DOCKER: &str = "`cargo xtask dev` starts the same without Docker";
 
-/// Fails before anything is started, if it could not end well; with Compose as it is given.
+/// Returns an error before anything is started if the start cannot succeed. `compose` creates the
+/// Compose commands.
 pub(super) fn look_ahead(workspace: &Path, compose: impl Fn(&[&str]) -> Command) -> Result<()> {
     let version =
         Command::new("docker").args(["compose", "version", "--short"]).stderr(Stdio::null()).output();
@@ -28,7 +29,7 @@ pub(super) fn look_ahead(workspace: &Path, compose: impl Fn(&[&str]) -> Command)
     ports::are_free(&ports::wanted(&configuration), &held, &port_variables(workspace)?)
 }
 
-/// What to do about an error that Docker told; `None` if that is not known.
+/// Returns advice for an error message of Docker; `None` for an unknown error.
 pub(super) fn advice(problem: &str) -> Option<&'static str> {
     const NO_IMAGES: &str =
         "images cannot be pulled: `cargo xtask images --local` makes them from what is built on this machine";

@@ -1,4 +1,5 @@
-//! `cargo xtask compose-check`: compose.yaml and the Dockerfile name only what exists. Needs no Docker.
+//! `cargo xtask compose-check`: checks that compose.yaml and the Dockerfile name only things that
+//! exist. Needs no Docker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,11 +14,11 @@ use super::ports::{PortVariable, port_variables_of};
 use super::{Model, PACKAGES, Service, entries, port_variables};
 use crate::commands;
 
-/// Variables of our programs that no help text lists.
+/// Variables of our programs that are not in a help text.
 const STANDARD_VARIABLES: [&str; 2] = ["KUBECONFIG", "TMPDIR"];
 const COMPLETED: &str = "service_completed_successfully";
 
-/// Builds the programs and checks; names everything that is wrong.
+/// Builds the programs and checks. Reports all problems.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     commands::build_all(workspace, &["--quiet"])?;
     let model = Model::read(workspace)?;
@@ -40,7 +41,7 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Names within the file, and of files of the workspace.
+/// Checks names within the file, and names of files of the workspace.
 fn structure(model: &Model, workspace: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     let names: BTreeSet<_> = model.services().map(|service| service.name).collect();
@@ -79,7 +80,8 @@ fn structure(model: &Model, workspace: &Path) -> Vec<String> {
             wrong("it has no image".to_owned());
         }
     }
-    // `up --wait` takes the end of a program that nothing waits for as a failure.
+    // `up --wait` treats a program that ends as a failure, unless another service waits for that
+    // end.
     let ends = |service: &Service<'_>| service.is_default() && service.value.get("restart").is_none();
     for service in model.services().filter(ends) {
         if !adopted.contains(service.name) {
@@ -94,7 +96,7 @@ fn structure(model: &Model, workspace: &Path) -> Vec<String> {
     problems
 }
 
-/// Names of networks or sources of volumes.
+/// Returns the names of networks or of volumes' sources.
 fn references<'a>(service: Service<'a>, field: &str) -> Vec<&'a str> {
     let all = service.value[field].as_array().into_iter().flatten();
     let short =
@@ -106,7 +108,7 @@ fn references<'a>(service: Service<'a>, field: &str) -> Vec<&'a str> {
     .collect()
 }
 
-/// Every port can be moved, and the page says how.
+/// Checks that every port can be changed, and that the page says how.
 fn documented(workspace: &Path) -> Result<Vec<String>> {
     let page =
         fs::read_to_string(workspace.join("docs/compose.md")).context("cannot read docs/compose.md")?;
@@ -122,7 +124,7 @@ fn documented(workspace: &Path) -> Result<Vec<String>> {
     Ok(missing.map(told).collect())
 }
 
-/// Targets and programs.
+/// Checks targets and programs of the Dockerfile.
 fn dockerfile(model: &Model, workspace: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(workspace.join("Dockerfile")).context("cannot read Dockerfile")?;
     let (programs, version) = built(workspace)?;
@@ -158,7 +160,7 @@ fn dockerfile(model: &Model, workspace: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Programs of the workspace, and its version.
+/// Returns the programs of the workspace, and its version.
 fn built(workspace: &Path) -> Result<(BTreeSet<String>, String)> {
     let output = Command::new("cargo")
         .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
@@ -179,7 +181,7 @@ fn built(workspace: &Path) -> Result<(BTreeSet<String>, String)> {
     Ok((programs, version))
 }
 
-/// What a program is started with must be in its help.
+/// Checks that every argument of a service is in the help of its program.
 fn arguments(service: Service<'_>, programs: &Path) -> Result<Vec<String>> {
     let mut words = service.strings("entrypoint");
     if !words.is_empty() {

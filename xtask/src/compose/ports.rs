@@ -1,4 +1,4 @@
-//! Ports of the host that a project takes, as Compose itself reads file, environment and `.env`.
+//! Ports of the host that a project uses, from Compose's own view of file, environment and `.env`.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{COMPOSE, entries, raw};
 
-/// A port of the host, and what of compose.yaml publishes it.
+/// Port of the host, and the service that publishes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Published {
     pub(super) service: String,
@@ -17,7 +17,7 @@ pub(super) struct Published {
     pub(super) port: u16,
 }
 
-/// A variable that chooses a port.
+/// Environment variable that sets a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortVariable {
     pub(crate) name: String,
@@ -26,12 +26,12 @@ pub(crate) struct PortVariable {
     target: u16,
 }
 
-/// The variables of all ports that are published, by name.
+/// Returns the variables of all published ports, by name.
 pub(crate) fn port_variables(workspace: &Path) -> Result<Vec<PortVariable>> {
     port_variables_of(workspace, COMPOSE)
 }
 
-/// Those of one file.
+/// Returns the variables of one file.
 pub(super) fn port_variables_of(workspace: &Path, file: &str) -> Result<Vec<PortVariable>> {
     let document = raw(workspace, file)?;
     let mut all = Vec::new();
@@ -58,7 +58,8 @@ fn port_variable(service: &str, text: &str) -> Option<PortVariable> {
     })
 }
 
-/// What `docker compose config --format json` says: the services that would start, and no others.
+/// Returns the published ports in the output of `docker compose config --format json`, which lists
+/// only services that would start.
 pub(super) fn wanted(configuration: &Value) -> Vec<Published> {
     let of = |(service, value): (&str, &Value)| {
         let ports = value["ports"].as_array().cloned().unwrap_or_default();
@@ -75,7 +76,8 @@ pub(super) fn wanted(configuration: &Value) -> Vec<Published> {
     entries(configuration.get("services")).flat_map(of).collect()
 }
 
-/// Ports that containers of the project hold already, of the lines of `docker compose ps --format json`.
+/// Returns the ports that containers of the project already use, from the lines of `docker compose
+/// ps --format json`.
 pub(super) fn held(containers: &[Value]) -> BTreeSet<u16> {
     let publishers =
         containers.iter().flat_map(|container| container["Publishers"].as_array().into_iter().flatten());
@@ -83,7 +85,7 @@ pub(super) fn held(containers: &[Value]) -> BTreeSet<u16> {
     ports.filter_map(|port| u16::try_from(port).ok()).filter(|port| *port != 0).collect()
 }
 
-/// Fails if somebody else has one of them.
+/// Returns an error if another program uses one of the ports.
 pub(super) fn are_free(wanted: &[Published], held: &BTreeSet<u16>, variables: &[PortVariable]) -> Result<()> {
     for published in wanted.iter().filter(|published| !held.contains(&published.port)) {
         let Published { service, target, port } = published;
@@ -124,7 +126,7 @@ mod tests {
         }
     }
 
-    /// A service of a profile that is not asked for is not in the configuration, and needs no port.
+    /// A service of a profile that is not selected is not in the configuration, and needs no port.
     #[test]
     fn only_what_starts_wants_its_ports() {
         let configuration = json!({"name": "groundwork", "services": {
@@ -144,7 +146,7 @@ mod tests {
         let error = are_free(&wanted, &BTreeSet::new(), &variables).unwrap_err().to_string();
         assert!(error.starts_with(&format!("port {port} of kube-apiserver cannot be used")), "{error}");
         assert!(error.contains("with API=PORT, in the environment or in .env"), "{error}");
-        // The project runs already, and holds it itself.
+        // The project runs already and uses the port itself.
         let container = json!({"Service": "kube-apiserver", "Publishers": [
             {"URL": "127.0.0.1", "TargetPort": 6443, "PublishedPort": port, "Protocol": "tcp"},
             {"URL": "", "TargetPort": 1, "PublishedPort": 0, "Protocol": "tcp"},

@@ -1,4 +1,5 @@
-//! A project as Docker Compose knows it: what it would start, what runs of it, and from where it was started.
+//! Project in Docker Compose's view: its configuration, its containers, and the folder from which
+//! it was started.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Name of a project, and its services, as `docker compose config` reads them with the environment and `.env`.
+/// Returns the name of a project and its services, as `docker compose config` reads them with the
+/// environment and `.env`.
 pub(super) fn configuration(compose: impl Fn(&[&str]) -> Command) -> Result<Value> {
     let output =
         compose(&["config", "--format", "json"]).output().context("cannot run `docker compose config`")?;
@@ -16,19 +18,20 @@ pub(super) fn configuration(compose: impl Fn(&[&str]) -> Command) -> Result<Valu
     serde_json::from_slice(&output.stdout).context("`docker compose config` printed no JSON")
 }
 
-/// Its containers, ended ones too.
+/// Returns the containers of the project, including those that have ended.
 pub(super) fn containers(compose: impl Fn(&[&str]) -> Command) -> Result<Vec<Value>> {
     let output =
         compose(&["ps", "--all", "--format", "json"]).output().context("cannot run `docker compose ps`")?;
     Ok(documents(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// One document a line.
+/// Parses one JSON document per line.
 fn documents(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Fails if the project was started from another checkout that is still there: `up` would replace its containers.
+/// Returns an error if the project was started from another checkout that still exists: `up` would
+/// replace its containers.
 pub(super) fn is_of_this_checkout(name: &str, workspace: &Path) -> Result<()> {
     let filter = format!("label=com.docker.compose.project={name}");
     let format = "{{.Label \"com.docker.compose.project.working_dir\"}}";
@@ -46,7 +49,8 @@ pub(super) fn is_of_this_checkout(name: &str, workspace: &Path) -> Result<()> {
     )
 }
 
-/// One that was moved or removed since has no claim; nor has one whose `up` was refused, and took a few containers only.
+/// Returns the other checkout, unless it has been moved or removed, or has only a few containers
+/// because its `up` was refused.
 fn other_checkout(folders: &str, workspace: &Path) -> Option<String> {
     let own = workspace.canonicalize().ok()?;
     let folders = folders.lines().map(str::trim).filter(|folder| !folder.is_empty());
@@ -56,7 +60,7 @@ fn other_checkout(folders: &str, workspace: &Path) -> Option<String> {
     there.first().filter(|_| !is_own).map(|(folder, _)| (*folder).to_owned())
 }
 
-/// Services that have not come up: whose log tells why.
+/// Returns the services that did not come up, whose logs give the reason.
 pub(super) fn troubled(containers: &[Value]) -> Vec<&str> {
     let is_troubled = |container: &&Value| {
         let text = |field: &str| container[field].as_str().unwrap_or_default();

@@ -1,6 +1,7 @@
-//! `cargo xtask compose-test`: what somebody does who tries the product for ten minutes.
+//! `cargo xtask compose-test`: does what a new user does in the first ten minutes.
 //!
-//! In a project of its own beside one that may run: other ports, another folder of the host, volumes that are removed at the end.
+//! Runs in a project of its own beside an existing one: other ports, another host folder, and
+//! volumes that are removed at the end.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,14 +19,14 @@ use super::{Model, docker_compose, port_variables, up};
 use crate::{images, servers};
 
 const PROJECT: [&str; 2] = ["--project-name", "groundwork-test"];
-/// In the order in which they are read.
+/// Pages in the order in which a user reads them.
 const PAGES: [&str; 2] = ["compose.md", "observe.md"];
 const EXAMPLE: &str = "examples/echo-server";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From `up` with images that are there until all are healthy.
+/// Time from `up` until all services are healthy, if the images exist.
 const GOAL: Duration = Duration::from_secs(30);
 
-/// Runs all of it, and leaves nothing behind.
+/// Runs the whole test and cleans up.
 pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     servers::run(workspace)?;
     if local {
@@ -46,7 +47,7 @@ pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     outcome
 }
 
-/// Ports that are free now.
+/// Returns the variables of the project, with ports that are free now.
 fn variables(workspace: &Path, host: &Path) -> Result<Vec<(String, String)>> {
     let mut all = vec![("GROUNDWORK_HOST_FOLDER".to_owned(), host.display().to_string())];
     let mut listeners = Vec::new();
@@ -92,11 +93,13 @@ impl Trial<'_> {
         ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
         println!("== another checkout does not get it");
 
-        // As its README ends what the pages have deployed: its objects go while the rights to them are there.
+        // Delete as the README of the pages' example says: while the permissions still exist, so
+        // that deployers can remove the objects.
         self.kubectl(&["delete", "-n", "deploy", "installation", "monitor", "shop", "--timeout", "90s"])?;
         let deployed = self.kubectl(&["get", "services", "-n", "deploy", "-o", "name"])?;
         ensure!(deployed.trim().is_empty(), "left over: {deployed}");
-        // Waits for the finalizers of the Installation, and for the end of the namespace.
+        // The command waits for the finalizers of the Installation, and for the end of the
+        // namespace.
         self.kubectl(&["delete", "-f", EXAMPLE, "--timeout", "90s"])?;
         let left = self.kubectl(&["get", "deployitems,executions,installations", "-A", "-o", "name"])?;
         ensure!(left.trim().is_empty(), "left over: {left}");
@@ -108,7 +111,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// `docker compose` in this project.
+    /// Returns the command `docker compose` for this project.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = docker_compose(self.workspace, &[&PROJECT, arguments].concat());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -165,7 +168,7 @@ impl Trial<'_> {
             .map(drop)
     }
 
-    /// After a restart Compose does not wait.
+    /// Polls until all services are healthy, because Compose does not wait after a restart.
     fn until_healthy(&self) -> Result<()> {
         let model = Model::read(self.workspace)?;
         let ours = model.services().filter(|service| service.value.get("healthcheck").is_some()).count();
@@ -190,8 +193,8 @@ impl Trial<'_> {
         })
     }
 
-    /// Types the commands of the pages in one shell, as somebody does who goes from one to the other and has no Rust. Where the trial
-    /// is differs from what the pages name, and nothing else.
+    /// Runs the commands of the pages in one shell, like a user without Rust who follows them. Only
+    /// ports and folder differ from the pages.
     fn pages(&self) -> Result<()> {
         let mut steps = Vec::new();
         for name in PAGES {
@@ -219,7 +222,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// A page with the ports and the folder of this trial.
+    /// Returns a page with the ports and the folder of this test.
     fn placed(&self, page: &str) -> Result<String> {
         let mut text = page.replace(".groundwork/", &format!("{}/", self.host.display()));
         for PortVariable { name, default, .. } in port_variables(self.workspace)? {
@@ -230,7 +233,7 @@ impl Trial<'_> {
         Ok(text)
     }
 
-    /// Under the same name, with a folder of its own.
+    /// Starts a second checkout under the same name, with a folder of its own.
     fn second_checkout(&self) -> Result<()> {
         let other = tempfile::tempdir()?;
         let start = |arguments: &[&str]| {
@@ -246,7 +249,7 @@ impl Trial<'_> {
         self.up().map(drop)
     }
 
-    /// What is told to somebody whose port is taken.
+    /// Checks the error for a port that is in use.
     fn taken_port(&self) -> Result<()> {
         self.compose(&["down"])?;
         let (name, port) =
@@ -257,7 +260,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// What is told to somebody whose volume another version has left.
+    /// Checks the error for a volume of another version.
     fn stale_volume(&self) -> Result<()> {
         let model = Model::read(self.workspace)?;
         let bootstrap =
@@ -278,7 +281,7 @@ impl Trial<'_> {
     }
 }
 
-/// Asks twice a second until it is so.
+/// Checks twice a second until `ask` succeeds.
 fn wait_for(what: &str, ask: impl Fn() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     loop {

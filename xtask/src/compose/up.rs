@@ -1,4 +1,4 @@
-//! `cargo xtask compose-up`: `docker compose up`, with words about what is in its way.
+//! `cargo xtask compose-up`: runs `docker compose up`, with advice if it fails.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::advice::{advice, look_ahead};
 use super::{docker_compose, project};
 
-/// How long all may take to become healthy, in seconds.
+/// Seconds in which all services have to become healthy.
 const LIMIT: &str = "180";
-/// How much of a log is shown.
+/// Lines of a log that are shown.
 const LINES: &str = "10";
 
 /// Starts everything and waits until it is healthy.
@@ -29,14 +29,15 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the kubeconfig is, by the mount of the program that writes it.
+/// Returns the folder of the kubeconfig, from the mount of the program that writes it.
 fn host_folder(configuration: &Value) -> String {
     let mounts = configuration.pointer("/services/bootstrap/volumes").and_then(Value::as_array);
     let host = mounts.into_iter().flatten().find(|mount| mount["target"] == "/host");
     host.and_then(|mount| mount["source"].as_str()).unwrap_or(".groundwork").to_owned()
 }
 
-/// `docker compose up`, with Compose as it is given; how long it took. An error says what to do about it.
+/// Runs `docker compose up` with the commands of `compose`, and returns its duration. An error
+/// includes advice.
 pub(super) fn start(compose: impl Fn(&[&str]) -> Command) -> Result<Duration> {
     let start = Instant::now();
     let output = compose(&["up", "--detach", "--wait", "--wait-timeout", LIMIT])

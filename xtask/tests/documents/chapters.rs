@@ -1,4 +1,4 @@
-//! The chapters of `docs/reference`: which sections they have.
+//! Reads the chapters of `docs/reference` and their sections.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// One chapter: its text, and the title of each numbered section.
+/// Chapter: its text, and the title of each numbered section.
 pub(crate) struct Chapter {
     pub(crate) text: String,
     sections: BTreeMap<Vec<u32>, String>,
 }
 
-/// All chapters by name, without `.md`. The index of the folder is none.
+/// Reads all chapters by name, without `.md`. The index of the folder is not a chapter.
 pub(crate) fn read(workspace: &Path) -> Result<BTreeMap<String, Chapter>> {
     let folder = workspace.join("docs/reference");
     let mut chapters = BTreeMap::new();
@@ -28,7 +28,7 @@ pub(crate) fn read(workspace: &Path) -> Result<BTreeMap<String, Chapter>> {
 }
 
 impl Chapter {
-    /// Fails if two sections have one number.
+    /// Parses a chapter. Returns an error if two sections have the same number.
     pub(crate) fn new(text: String) -> Result<Chapter> {
         let mut sections = BTreeMap::new();
         let mut fenced = false;
@@ -52,7 +52,7 @@ impl Chapter {
         self.sections.contains_key(number)
     }
 
-    /// Whether the text names a rule like `E7` or `V12` as a word of its own.
+    /// Reports whether the text has a rule such as `E7` or `V12` as a word of its own.
     pub(crate) fn names(&self, rule: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric();
         self.text.match_indices(rule).any(|(at, _)| {
@@ -60,7 +60,7 @@ impl Chapter {
         })
     }
 
-    /// What there is beside and above a section that does not exist.
+    /// Returns the sections beside and above one that does not exist.
     pub(crate) fn near(&self, number: &[u32]) -> String {
         let mut parent = &number[..number.len().saturating_sub(1)];
         loop {
@@ -75,7 +75,7 @@ impl Chapter {
     }
 }
 
-/// `4.8` as numbers; `None` for anything else.
+/// Parses `4.8` into numbers; `None` for any other text.
 pub(crate) fn number_of(text: &str) -> Option<Vec<u32>> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.split('.').map(|part| if is_number(part) { part.parse().ok() } else { None }).collect()

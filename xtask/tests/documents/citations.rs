@@ -1,4 +1,5 @@
-//! Citations such as "`installations.md` 7.6", "`packagevariants.md` 2.11, 5.6" or "(4.8)" name sections that exist.
+//! Tests that citations such as "`installations.md` 7.6", "`packagevariants.md` 2.11, 5.6" or a
+//! bare number in parentheses name existing sections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,27 +10,27 @@ use crate::chapters::{self, Chapter, number_of, show};
 use crate::comments::{self, Block, Prose};
 use crate::workspace;
 
-/// What a place cites.
+/// Target of a citation.
 #[derive(Debug, PartialEq, Eq, Clone)]
 enum Cited {
-    /// A document, with `.md`.
+    /// Document, with `.md`.
     Document(String),
     Section(Vec<u32>),
-    /// A rule by its letters and number, such as `E7`, in the document named last.
+    /// Rule by its letters and number, such as `E7`, in the document named last.
     Rule(String),
 }
 
-/// Where what is cited is to be looked up.
+/// Place in which a citation is looked up.
 #[derive(Debug, PartialEq, Eq, Clone)]
 enum Source {
     Document(String),
     /// "section 4.8": the chapter of the crate.
     Crate,
-    /// "(4.8)": the only chapter that the file names.
+    /// A bare number in parentheses: the only chapter that the file names.
     File,
 }
 
-/// A citation, and where it stands in the text.
+/// Citation and its position in the text.
 #[derive(Debug, PartialEq, Eq, Clone)]
 struct Citation {
     at: usize,
@@ -37,7 +38,7 @@ struct Citation {
     cited: Cited,
 }
 
-/// A word, or a mark of punctuation, and where it begins.
+/// Word or punctuation mark, with its position.
 type Token<'a> = (usize, &'a str);
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
@@ -48,7 +49,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let end = text[rest..].find(|c| !is_word(c)).map_or(text.len(), |length| rest + length);
         let word = text[rest..end].trim_end_matches('.');
         let length = if word.is_empty() { first.len_utf8() } else { word.len() };
-        // Back-ticks around a document are all the same to its name.
+        // Back-ticks around the name of a document make no difference.
         if !first.is_whitespace() && first != '`' {
             found.push((rest, &text[rest..rest + length]));
         }
@@ -57,7 +58,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Words that tell a place within a section.
+/// Words for a place within a section.
 const PLACES: &[&str] = &[
     "check", "checks", "form", "forms", "item", "items", "phase", "row", "rows", "rule", "rules", "step",
     "steps", "write", "writes",
@@ -69,7 +70,7 @@ struct Reader<'a> {
     text: &'a str,
     tokens: Vec<Token<'a>>,
     next: usize,
-    /// Names that need no `.md` behind the word "chapter".
+    /// Names of chapters that count without `.md` after the word "chapter".
     names: &'a [&'a str],
     found: Vec<Citation>,
 }
@@ -106,7 +107,7 @@ impl<'a> Reader<'a> {
             self.next += 1;
             let (from, next) = (self.found.len(), self.next);
             self.list(&Source::Crate);
-            // "section 4 of" something else.
+            // "section 4 of" refers to another document.
             if self.next > next && self.token(self.next) == "of" {
                 self.found.truncate(from);
             }
@@ -122,21 +123,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a parenthesis may be one around sections alone: "(4.8)", but neither "f(1.5)" nor "(`1.5`)".
+    /// Reports whether the parenthesis at a token may have only sections in it. Calls such as
+    /// `f(…)`, and numbers in back-ticks, do not count.
     fn may_be_bare(&self, at: usize) -> bool {
         let is_call = self.text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '`');
         let is_number = self.text[at + 1..].starts_with(|c: char| c.is_ascii_digit());
         !is_call && is_number && self.token(self.next + 1).contains('.')
     }
 
-    /// A chapter by its name alone: "chapter gotemplate, section 1" or "(blueprints, section 5.2)".
+    /// Returns the chapter in "chapter gotemplate, section 1" or "(blueprints, section 5.2)".
     fn plain_name(&self, token: &'a str) -> Option<&'a str> {
         let is_cited = self.next > 0 && self.token(self.next - 1) == "chapter"
             || self.token(self.next + 1) == "," && is_section_word(self.token(self.next + 2));
         self.names.contains(&token).then_some(token).filter(|_| is_cited)
     }
 
-    /// Sections one after another, each perhaps with the place within it.
+    /// Reads a list of sections, each possibly with a place within it.
     fn list(&mut self, source: &Source) {
         let mut is_first = true;
         loop {
@@ -160,7 +162,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows "steps": numbers without a point, or one word.
+    /// Reads what follows a word such as "steps": numbers without a point, or one word.
     fn places(&mut self) {
         let is_place = |token: &str| number_of(token).is_some_and(|number| number.len() == 1);
         self.next += usize::from(self.token(self.next).starts_with(char::is_alphanumeric));
@@ -184,12 +186,12 @@ fn is_rule(token: &str) -> bool {
         && number_of(digits).is_some_and(|number| number.len() == 1)
 }
 
-/// Everything there is to look things up in.
+/// Documents and chapters in which citations are looked up.
 struct Library {
     chapters: BTreeMap<String, Chapter>,
     /// Names of all documents of the repository.
     documents: BTreeSet<String>,
-    /// The chapter that a folder of sources is about: the only one that its `lib.rs` names.
+    /// Chapter of each folder of sources: the only one that its `lib.rs` names.
     subjects: BTreeMap<String, String>,
 }
 
@@ -229,7 +231,8 @@ impl Library {
         named.pop_first().filter(|_| named.is_empty())
     }
 
-    /// The chapters that citations without a name mean: of the crate, and of the file.
+    /// Returns the chapters that citations without a name mean: that of the crate, and that of the
+    /// file.
     fn subjects(&self, file: &Prose) -> [Option<String>; 2] {
         if file.path.starts_with("docs/reference") {
             let own = file.path.file_stem().map(|name| name.to_string_lossy().into_owned());
@@ -244,7 +247,7 @@ impl Library {
         [of_crate.or_else(|| of_file.clone()), of_file]
     }
 
-    /// What is wrong with the citations of a file, and how many were looked up.
+    /// Returns the errors in the citations of a file, and the number of citations.
     fn check(&self, file: &Prose) -> (Vec<String>, usize) {
         let [of_crate, of_file] = self.subjects(file);
         let mut wrong = Vec::new();
@@ -300,12 +303,12 @@ fn every_citation_names_a_section_that_exists() -> Result<()> {
         *count.entry(kind).or_default() += looked_up;
     }
     assert!(wrong.is_empty(), "{} citations lead nowhere:\n{}", wrong.len(), wrong.join("\n"));
-    // The reader still reads: there are more of both.
+    // Lower bounds on the counts, to notice if the reader no longer finds citations.
     assert!(count["comments"] > 800 && count["documents"] > 350, "{count:?}");
     Ok(())
 }
 
-/// One piece a citation: where to look, and what is cited.
+/// Formats each citation as its source and target.
 fn shown(text: &str) -> String {
     let line = |citation: Citation| {
         let document = match citation.source {

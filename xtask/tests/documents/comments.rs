@@ -1,24 +1,24 @@
-//! The prose of the repository: comments of sources, and documents.
+//! Prose of the repository: comments of sources, and documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Lines of prose that belong together, joined by line feeds.
+/// Consecutive lines of prose, joined by line feeds.
 pub(crate) struct Block {
-    /// Of the first line, from 1.
+    /// Number of the first line, from 1.
     pub(crate) line: usize,
     pub(crate) text: String,
 }
 
-/// A file with its prose. The path begins at the workspace.
+/// File with its prose. The path is relative to the workspace.
 pub(crate) struct Prose {
     pub(crate) path: PathBuf,
     pub(crate) blocks: Vec<Block>,
 }
 
-/// Of every file of the repository that has any.
+/// Reads the prose of every file of the repository.
 pub(crate) fn read(workspace: &Path) -> Result<Vec<Prose>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -42,7 +42,8 @@ pub(crate) fn read(workspace: &Path) -> Result<Vec<Prose>> {
     Ok(found)
 }
 
-/// What begins a comment in such a file; the empty text where all is prose, `None` where nothing is looked at.
+/// Returns the mark of comments in a file; empty if the whole file is prose, `None` if the file is
+/// not read.
 fn marks(path: &Path) -> Option<&'static str> {
     match path.extension()?.to_str()? {
         "rs" | "proto" | "go" => Some("//"),
@@ -70,7 +71,7 @@ fn blocks(text: &str, marks: &str) -> Vec<Block> {
     blocks
 }
 
-/// What one line says, without the marks of a comment.
+/// Returns the prose of one line, without the mark of a comment.
 fn prose<'a>(line: &'a str, marks: &str) -> Option<&'a str> {
     if marks.is_empty() {
         return Some(line.trim());

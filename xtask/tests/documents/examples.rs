@@ -1,4 +1,5 @@
-//! The worked examples of the chapter on spiff are the files that `crates/spiff` tests with.
+//! Tests that the worked examples of the chapter on spiff are the files that `crates/spiff` tests
+//! with.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +8,8 @@ use anyhow::{Context, Result};
 
 use crate::workspace;
 
-/// The examples of a chapter: a line that begins with `**E24**`, then the next block of YAML.
+/// Returns the examples of a chapter: a line that begins with `**E24**`, then the next block of
+/// YAML.
 fn examples(chapter: &str) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let mut rest = chapter;

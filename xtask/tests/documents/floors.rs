@@ -1,4 +1,4 @@
-//! The table of floors in ARCHITECTURE.md, against what `cargo metadata` says.
+//! Compares the table of floors in ARCHITECTURE.md with `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use crate::workspace;
 
-/// What no engine may reach, by whatever way: runtimes and clients.
+/// Crates that an engine may not depend on, even indirectly: runtimes and clients.
 const OUTSIDE: &[&str] = &["async-nats", "kube", "kube-client", "tokio", "tonic"];
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     floor: usize,
-    /// Folder of a crate, or `services/*` for all that are in one.
+    /// Folder of a crate, or `services/*` for all crates in a folder.
     folder: String,
     is_engine: bool,
 }
 
-/// The rows of the first table whose heading begins with `floor`.
+/// Returns the rows of the first table whose heading begins with `floor`.
 fn rows(text: &str) -> Result<Vec<Row>> {
     let table = text.lines().skip_while(|line| !line.starts_with("| floor |"));
     let lines = table.skip(2).take_while(|line| line.starts_with('|'));
@@ -41,17 +41,17 @@ fn rows(text: &str) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// A crate of the workspace.
+/// Crate of the workspace.
 #[derive(Debug, Default)]
 struct Member {
     folder: String,
-    /// Names of crates of the workspace, and whether the dependency is one of tests alone.
+    /// Direct dependencies in the workspace, with true for those of tests only.
     needs: BTreeMap<String, bool>,
-    /// Names of all crates that it reaches, but for those of tests.
+    /// Names of all crates that it depends on, without those of tests.
     reaches: BTreeSet<String>,
 }
 
-/// The crates of the workspace by name.
+/// Returns the crates of the workspace by name.
 fn members(workspace: &Path) -> Result<BTreeMap<String, Member>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
@@ -73,7 +73,7 @@ fn members(workspace: &Path) -> Result<BTreeMap<String, Member>> {
     .collect()
 }
 
-/// A package and what it depends on directly.
+/// Package and its direct dependencies.
 struct Package {
     name: String,
     manifest: String,
@@ -138,7 +138,7 @@ impl Graph {
     }
 }
 
-/// The row that a crate is in.
+/// Returns the row of a crate.
 fn row<'a>(rows: &'a [Row], folder: &str) -> Option<&'a Row> {
     let is_in = |row: &&Row| match row.folder.strip_suffix("/*") {
         Some(parent) => folder.rsplit_once('/').is_some_and(|(of, _)| of == parent),
@@ -147,7 +147,7 @@ fn row<'a>(rows: &'a [Row], folder: &str) -> Option<&'a Row> {
     rows.iter().find(is_in)
 }
 
-/// Everything that the table and the workspace say differently.
+/// Returns all differences between the table and the workspace.
 fn problems(rows: &[Row], members: &BTreeMap<String, Member>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut lowest: BTreeMap<&str, usize> = BTreeMap::new();

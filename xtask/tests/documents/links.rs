@@ -1,4 +1,4 @@
-//! Links of documents to files and headings of the repository lead somewhere.
+//! Tests that links of documents lead to existing files and headings.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use crate::comments;
 use crate::workspace;
 
-/// Targets of Markdown links in a text, without those in code.
+/// Returns the targets of Markdown links in a text, without those in code.
 fn links(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -20,7 +20,7 @@ fn links(text: &str) -> Vec<&str> {
         if in_code || line.starts_with("    ") {
             continue;
         }
-        // Every second part stands between back-ticks.
+        // Every second part is between back-ticks.
         for prose in line.split('`').step_by(2) {
             let after = prose.split("](").skip(1);
             found.extend(after.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target));
@@ -29,7 +29,7 @@ fn links(text: &str) -> Vec<&str> {
     found
 }
 
-/// The names by which headings are linked to: small letters, hyphens for blanks, without punctuation.
+/// Returns the anchors of headings: lower case, hyphens for blanks, without punctuation.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     let name = |heading: &str| {
@@ -40,7 +40,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(name).collect()
 }
 
-/// A path without `..` parts.
+/// Returns a path without `..` parts.
 fn resolved(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for part in path.components() {

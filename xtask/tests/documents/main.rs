@@ -1,4 +1,4 @@
-//! What documents and comments say of one another and of the workspace is true.
+//! Tests that documents and comments agree with each other and with the workspace.
 
 mod chapters;
 mod citations;
@@ -12,7 +12,7 @@ mod words;
 
 use std::path::Path;
 
-/// Root folder of the workspace.
+/// Returns the root folder of the workspace.
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

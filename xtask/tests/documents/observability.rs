@@ -1,4 +1,5 @@
-//! Alerts and dashboards name metrics and labels that exist, and pages tell of every alert.
+//! Tests that alerts and dashboards name existing metrics and labels, and that pages explain every
+//! alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,11 +8,11 @@ use serde_json::Value;
 
 use crate::workspace;
 
-/// What Prometheus itself knows of what it asks.
+/// Metrics of Prometheus itself.
 const OF_PROMETHEUS: [&str; 1] = ["up"];
-/// Labels that a scrape adds, and that of the buckets of a histogram.
+/// Labels that a scrape adds, and the label of histogram buckets.
 const ADDED_LABELS: [&str; 5] = ["job", "instance", "namespace", "pod", "le"];
-/// Words of the language of queries.
+/// Words of the query language.
 const WORDS: [&str; 17] = [
     "sum",
     "by",
@@ -37,12 +38,13 @@ struct Metric {
     labels: BTreeSet<String>,
 }
 
-/// Empty, and so found out, where there is no such file.
+/// Returns the text of a file; a missing file is empty, which makes the test fail.
 fn text(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap_or_default()
 }
 
-/// The table of docs/metrics.md, which a test compares with what services serve.
+/// Reads the table of docs/metrics.md, which another test compares with the metrics of the
+/// services.
 fn metrics() -> BTreeMap<String, Metric> {
     let page = text("docs/metrics.md");
     let rows = page.lines().filter(|line| line.starts_with("| `groundwork_"));
@@ -55,12 +57,12 @@ fn metrics() -> BTreeMap<String, Metric> {
     .collect()
 }
 
-/// What is wrong with a query.
+/// Returns the errors in a query.
 fn problems(query: &str, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
     let mut problems = Vec::new();
     let (mut named, mut known) = (BTreeSet::new(), BTreeSet::new());
     let mut outside = String::new();
-    // Texts are values of labels, and whatever stands in brackets is a time.
+    // Skip texts, which are values of labels, and brackets, which have times.
     let mut rest = query;
     while let Some((before, after)) = rest.split_once('"') {
         outside.push_str(before);
@@ -130,7 +132,7 @@ fn queries_ask_for_what_there_is() {
     assert!(all.len() > 20, "{}", all.len());
     let wrong: Vec<String> = all.iter().flat_map(|query| problems(query, &metrics)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // And everything that is measured is shown.
+    // Every metric has to show in a dashboard or alert.
     let unseen: Vec<&String> =
         metrics.keys().filter(|name| !all.iter().any(|query| query.contains(name.as_str()))).collect();
     let only_counted = [

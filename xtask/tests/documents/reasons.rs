@@ -1,4 +1,5 @@
-//! Reasons of failed calls: all are in one place, and the guide says what to do about each.
+//! Tests that all reasons of failed calls are defined in one place, and that the guide has advice
+//! for each.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,8 @@
-//! The rules for words that a machine can check (CONTRIBUTING, "Words"), as a ratchet: a room may get better, never worse.
+//! Tests the rules for words that a machine can check (CONTRIBUTING, "Words"), as a ratchet: a room
+//! may get better, never worse.
 //!
-//! `words.tsv` holds for each room how often it may break each rule. `GROUNDWORK_WORDS_RECORD=1` writes down how often it does.
+//! `words.tsv` has the number of violations of each rule in each room. `GROUNDWORK_WORDS_RECORD=1`
+//! writes the current numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,15 +15,15 @@ use crate::comments::{self, Block};
 use crate::workspace;
 
 const RECORD: &str = "xtask/tests/documents/words.tsv";
-/// Comments are read beside code, in windows of this width.
+/// Maximum columns of a comment, since editors show code in windows of this width.
 const COLUMNS: usize = 100;
-/// Openings of sentences without a subject, or with one that names nothing.
+/// First words of sentences without a subject, or with a subject that names no thing.
 const OPENINGS: [&str; 16] = [
     "What", "Who", "Whom", "Whose", "Why", "How", "Where", "Whether", "That", "Of", "Nobody", "Nothing",
     "Somebody", "Whoever", "Whatever", "None",
 ];
 
-/// How often a room breaks each rule.
+/// Violations of each rule in a room.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Counts {
     openings: usize,
@@ -37,7 +39,7 @@ impl Counts {
     }
 }
 
-/// A package, as its folder; documents are one room.
+/// Returns the room of a file: the folder of its package. All documents are one room.
 fn room(path: &Path) -> String {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     match parts[..] {
@@ -47,7 +49,7 @@ fn room(path: &Path) -> String {
     }
 }
 
-/// Prose of a person who explains: separators and directives have fewer words.
+/// Reports whether a text is a sentence; separators and directives have fewer words.
 fn is_sentence(text: &str) -> bool {
     text.split_whitespace().count() >= 3
 }
@@ -57,7 +59,7 @@ fn opens_badly(block: &Block) -> bool {
     is_sentence(&block.text) && OPENINGS.contains(&first.as_str())
 }
 
-/// Sections in brackets without their chapter, such as `(5.4)`.
+/// Counts section numbers in parentheses without their chapter.
 fn bare_sections(text: &str) -> usize {
     let is_section = |inner: &str| {
         let parts: Vec<_> = inner.split('.').collect();
@@ -88,7 +90,7 @@ fn written(rooms: &BTreeMap<String, Counts>) -> String {
     let mut text = format!("room\t{}\n", Counts::NAMES.join("\t"));
     for (room, counts) in rooms {
         let [openings, sections, lines] = counts.as_array();
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{room}\t{openings}\t{sections}\t{lines}");
     }
     text
