@@ -50,6 +50,7 @@ impl Source {
         let lines: Vec<&str> = self.text.lines().collect();
         let at = number.checked_sub(1)?;
         let line = lines.get(at)?;
+        // The kind of the whole document decides, so find its first and last line.
         let separates = |line: &&str| line.starts_with("---");
         let begin = lines[..at].iter().rposition(separates).map_or(0, |separator| separator + 1);
         let end = lines[at..].iter().position(separates).map_or(lines.len(), |separator| at + separator);
@@ -58,6 +59,8 @@ impl Source {
 }
 
 fn is_public(document: &[&str]) -> bool {
+    // Members of the object itself begin at column 1. A document with two of a name is not plainly
+    // one object.
     let values = |member: &str| -> Vec<&str> {
         let values = document.iter().filter_map(|line| line.strip_prefix(member));
         values.map(|value| value.trim().trim_matches(['"', '\''])).collect()
@@ -150,6 +153,7 @@ fn show_place(text: &mut String, name: &str, line: usize, column: Option<usize>,
     let at = column.map_or_else(|| format!("{name}:{line}"), |column| format!("{name}:{line}:{column}"));
     let at = shown(&at);
     let gutter = " ".repeat(line.to_string().len());
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "{gutter}{PLACE}-->{PLACE:#} {at}");
     let Some(source) = source else { return };
     let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#}");

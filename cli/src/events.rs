@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> Ending {
             let bus = arguments.bus.connect("events").await?;
             show(&bus, arguments, &mut anstream::stdout()).await
         });
+        // Dropping the runtime would wait for blocking calls, such as a DNS lookup that hangs.
         runtime.shutdown_timeout(Duration::from_millis(100));
         shown
     });

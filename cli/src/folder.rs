@@ -164,6 +164,7 @@ impl Folder {
         let options = options.write(true).create_new(true).follow(FollowSymlinks::No);
         let mut file = parent.handle.open_with(name, options).map_err(failed)?;
         file.write_all(bytes).map_err(failed)?;
+        // Keep the permissions of the former file, such as the executable bit of a script.
         match former.filter(|_| is_file) {
             Some(former) => file.set_permissions(former.permissions()).map_err(failed),
             None => Ok(()),

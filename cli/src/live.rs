@@ -171,6 +171,7 @@ pub(crate) fn block_on<T>(work: impl AsyncFnOnce() -> Result<T, LiveError>) -> R
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(LiveError::Runtime)?;
     let ended = runtime.block_on(work());
+    // Dropping the runtime would wait for blocking calls, such as a DNS lookup that hangs.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
 }

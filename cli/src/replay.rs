@@ -90,6 +90,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Ending {
             while let Some(answer) = answers.message().await.map_err(refused)? {
                 is_truncated |= answer.truncated;
                 entries.extend(answer.entries);
+                // A service that ignores the limit must not fill the memory.
                 if entries.len() > most {
                     let text = format!("the service tells more than the {most} entries that were asked for");
                     return Err(live::LiveError::Refused(text));

@@ -126,6 +126,7 @@ fn import_server(service: Service<'_>) -> Result<()> {
 fn import_ours(programs: &Path, program: &str, image: &str) -> Result<()> {
     let mut entries = Vec::new();
     let mut libraries = BTreeSet::new();
+    // Health checks need `groundwork-wait` in every image, since the images have no shell.
     for name in [program, "groundwork-wait"] {
         let file = programs.join(name);
         libraries.extend(shared_libraries(&file)?);

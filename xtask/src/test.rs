@@ -40,5 +40,6 @@ fn test(workspace: &Path) -> Result<()> {
     let mut arguments = vec!["test", "--locked", "--quiet"];
     arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--package", package]));
     commands::run(workspace, "cargo", &arguments)?;
+    // nextest does not run doc tests.
     commands::run(workspace, "cargo", &["test", "--locked", "--doc", "--quiet", "--workspace"])
 }

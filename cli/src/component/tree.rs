@@ -86,6 +86,7 @@ fn text(lines: &[Line]) -> String {
             GraphState::Limit(limit) => format!(" ends here: the closure exceeds {limit}"),
         };
         let line = format!("{name}{}{state}", entry.substitution.effective);
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{:indent$}{}", "", shown(&line));
         for [name, type_name, access] in resources {
             let line = format!("- {name} ({type_name}, {access})");

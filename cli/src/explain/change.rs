@@ -31,6 +31,7 @@ pub(super) fn text(title: &str, differences: &[Redirection]) -> String {
             (Some(before), None) => format!("no longer used: {}", rules::located(before)),
             (None, None) => continue,
         };
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "  {}: {}", shown(place), shown(&what));
     }
     text

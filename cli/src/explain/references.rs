@@ -77,6 +77,7 @@ pub(super) fn text(title: &str, references: &[Told]) -> String {
         let indent = 2 + 2 * told.depth.min(100);
         if told.depth == 0 {
             let effective = rules::located(&told.effective);
+            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "\n  component {}{}", shown(&effective), ending(&told.state));
         } else {
             let (name, effective) = (shown(&told.name), rules::located(&told.effective));

@@ -93,6 +93,7 @@ fn show(text: &mut String, (kind, namespace, name): &ObjectId, before: &str, aft
         (_, true) => "removed",
         _ => "changed",
     };
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "{TITLE}{kind} {}/{}{TITLE:#} {what}", shown(namespace), shown(name));
     let diff = TextDiff::from_lines(before, after);
     for group in diff.grouped_ops(CONTEXT) {

@@ -24,6 +24,7 @@ pub(super) fn explain(rendering: &Rendering, set: &[String]) -> String {
             ImportSource::Installation if is_set => "--set".to_owned(),
             ImportSource::Installation => source_object(&rendering.installation, name),
         };
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "    {}: {}", shown(name), shown(&source));
     }
     if !outcome.dropped.is_empty() {

@@ -45,6 +45,7 @@ pub(super) fn tree(root: &Node, now: Timestamp) -> String {
             shown(&line.label),
             shown(content)
         );
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{}", row.trim_end());
         if let Some(wait) = wait(line.node) {
             let _ = writeln!(text, "{}… {}", line.below, shown(&wait.sentence(now)));

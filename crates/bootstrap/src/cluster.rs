@@ -132,6 +132,7 @@ async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), B
         let reason = match request {
             Ok(request) => match client.request_text(request).await {
                 Ok(_) => return Ok(()),
+                // Waiting cannot help: the server is up, but has other credentials.
                 Err(kube::Error::Api(status)) if status.code == 401 => {
                     let path = state::path(&arguments.folder);
                     return Err(BootstrapError::NotAccepted { url: url.clone(), path });

@@ -57,6 +57,7 @@ pub(crate) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), Boot
     file.write_all(content.as_bytes())
         .and_then(|()| file.sync_all())
         .map_err(failed("write", &unfinished))?;
+    // Change the owner before the rename, so that the new file is never visible with the wrong one.
     give(&unfinished, owner)?;
     fs::rename(&unfinished, path).map_err(failed("write", path))
 }
@@ -74,6 +75,8 @@ pub(crate) fn hand_over(path: &Path, to: Owner) -> Result<(), BootstrapError> {
             }
         }
     }
+    // The folder itself comes last: an interrupted run finds it with its old owner, and starts
+    // again.
     folder(path, to)
 }
 

@@ -187,11 +187,14 @@ impl Holding {
         let (own, free) = (Arc::clone(&self.tenant), Arc::clone(&self.memory.free));
         let count = u32::try_from(missing).unwrap_or(u32::MAX);
         let acquire = async {
+            // Take the tenant's permits first: a request that waits for its own tenant must not
+            // keep permits from others.
             let of_tenant = own.acquire_many_owned(count).await?;
             Ok::<_, AcquireError>(Permits { of_tenant, of_all: free.acquire_many_owned(count).await? })
         };
         match tokio::time::timeout(self.memory.patience, acquire).await {
             Ok(Ok(permits)) => {
+                // The bytes are granted, so dropping `request` must not give them back.
                 request.bytes = 0;
                 let mut taken = self.taken();
                 match &mut taken.permits {

@@ -86,6 +86,7 @@ where
                     .map_err(Into::into)?
                     .map(|inner| BoundedBody { inner, bounds: None }));
             };
+            // Head and body share one deadline.
             let until = Instant::now() + bounds.time;
             let Ok(answer) = tokio::time::timeout_at(until, answer).await else {
                 return Err(bounds.too_slow().into());

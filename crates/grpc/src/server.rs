@@ -175,6 +175,8 @@ impl Server {
         tokio::select! {
             ended = serving => ended.map_err(|source| ServerError::Ended { source }),
             () = report(&reporter, &self.names, &self.health) => Ok(()),
+            // The graceful shutdown would wait for watches of health, which never end by
+            // themselves.
             () = async { end.cancelled().await; tokio::time::sleep(GRACE).await } => Ok(()),
         }
     }

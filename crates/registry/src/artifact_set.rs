@@ -196,6 +196,7 @@ impl Set {
     fn append(&mut self, name: &str, size: u64, content: Box<dyn Read + Send>) {
         let header = tar_header(name, size);
         let padding = size.next_multiple_of(BLOCK) - size;
+        // `chain` takes the reader by value, so leave an empty one in its place.
         let former = std::mem::replace(&mut self.body, Box::new(io::empty()));
         let content = Exact { inner: content, left: size };
         let entry = io::Cursor::new(header).chain(content).chain(io::repeat(0).take(padding));

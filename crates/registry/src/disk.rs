@@ -73,6 +73,7 @@ impl DiskCache {
         let name = key(owner, digest);
         let mut state = self.0.lock();
         let size = state.touch(&name)?;
+        // Opening the file may take long, so release the lock first.
         drop(state);
         let file = File::open(self.0.root.join(&name)).ok().filter(|file| {
             file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == size)

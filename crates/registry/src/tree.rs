@@ -190,6 +190,7 @@ fn decompress(path: &Path, file: &File) -> Result<File, RepositoryError> {
     let packed = file.metadata().map_err(unreadable)?.len();
     let limit = packed.saturating_mul(EXPANSION).clamp(SMALL, LARGEST);
     let mut target = tempfile::tempfile().map_err(unreadable)?;
+    // One byte more than allowed shows that the content is too large.
     let mut source = MultiGzDecoder::new(file).take(limit + 1);
     let copied = io::copy(&mut source, &mut target)
         .map_err(|error| malformed(path.display().to_string(), &format!("broken gzip: {error}")))?;

@@ -50,6 +50,7 @@ impl Random {
 
     /// Returns a number below a bound; 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
+        // Constants of Knuth's linear congruential generator MMIX.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % bound.max(1) as u64).unwrap_or_default()
     }

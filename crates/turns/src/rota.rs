@@ -38,6 +38,7 @@ impl<T> Rota<T> {
         }
         let mut index = 0;
         while let Some(tenant) = self.turns.get(index) {
+            // A tenant that cannot have a place now keeps its position.
             if !places.are_free_for(tenant) {
                 index += 1;
                 continue;

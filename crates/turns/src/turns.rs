@@ -57,6 +57,8 @@ impl Turn {
     /// place.
     pub async fn wanted(&self) {
         loop {
+            // Register before the check: a notification between the check and the wait would be
+            // lost.
             let rings = self.shared.waits.notified();
             if self.shared.lock().has_waiting_beside(&self.tenant) {
                 return;

@@ -72,6 +72,7 @@ pub(crate) fn folded(part: &str) -> String {
         UniCase::unicode(kept).to_folded_case().nfd().collect()
     };
     let file = folded.strip_suffix(MAIN_STREAM).unwrap_or(&folded);
+    // Windows ignores dots and blanks at the end of a name.
     file.trim_end_matches(['.', ' ']).to_owned()
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     let host = tempfile::tempdir().context("no folder for the kubeconfig")?;
     let trial =
         Trial { workspace, host: host.path().to_owned(), variables: variables(workspace, host.path())? };
+    // An interrupted run may have left its containers and volumes behind.
     trial.end();
     look_ahead(workspace, |arguments| trial.command(arguments))?;
     let outcome = trial.run();
@@ -50,6 +51,7 @@ pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
 /// Returns the variables of the project, with ports that are free now.
 fn variables(workspace: &Path, host: &Path) -> Result<Vec<(String, String)>> {
     let mut all = vec![("GROUNDWORK_HOST_FOLDER".to_owned(), host.display().to_string())];
+    // All listeners stay open until the end, so that no port is chosen twice.
     let mut listeners = Vec::new();
     for PortVariable { name, .. } in port_variables(workspace)? {
         let listener = TcpListener::bind("127.0.0.1:0")?;

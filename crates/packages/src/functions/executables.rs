@@ -53,6 +53,7 @@ fn run(words: &[String], input: String, limits: Limits) -> Result<Answer, String
     let (program, arguments) = words.split_first().ok_or_else(|| "there is no program".to_owned())?;
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder for it: {error}"))?;
     let mut command = Command::new(program);
+    // A process group of its own, so that children of the program can be killed with it.
     command.args(arguments).current_dir(folder.path()).process_group(0).env_clear();
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -66,6 +67,7 @@ fn run(words: &[String], input: String, limits: Limits) -> Result<Answer, String
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
     let exceeded = wait(&child, &mut stdout, limits).err();
+    // Kill the group before the child is reaped: until then the id cannot belong to another group.
     end_group(&child);
     let status = child.wait().map_err(|error| format!("its end cannot be waited for: {error}"))?;
     let output = stdout.rest();
@@ -100,6 +102,7 @@ impl Pipe {
             drop(pipe.by_ref().take(most).read_to_end(&mut bytes));
             // The receiver is gone if the program has been given up.
             drop(sender.send(bytes));
+            // Keep reading, or a program with more output would block on the full pipe.
             drop(std::io::copy(&mut pipe, &mut std::io::sink()));
         });
         Self { receiver, bytes: None }

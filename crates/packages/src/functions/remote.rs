@@ -64,6 +64,7 @@ impl RemoteRunner {
             exceeded: (length > self.limits.output).then(|| self.limits.too_long()),
             output: response.resource_list,
             log: String::from_utf8_lossy(&response.log).into_owned(),
+            // The runner answers with an error status if the function fails.
             exit_code: 0,
         })
     }

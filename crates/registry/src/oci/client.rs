@@ -390,6 +390,8 @@ impl Client {
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| redirect(&url, location));
             let next = next.ok_or_else(|| self.unreachable(address, "it redirects to no usable address"))?;
+            // Without credentials from here on, even if a later redirect leads back to the first
+            // host.
             if origin(&next) != origin(&url) {
                 authorization = None;
             }
@@ -416,6 +418,7 @@ impl Client {
                 None => SendBody::none(),
                 Some(open) => {
                     let blob = open()?;
+                    // Without this header ureq sends the body in chunks.
                     request = blob
                         .size
                         .into_iter()
@@ -434,6 +437,8 @@ impl Client {
             let request = agent.configure_request(request);
             let request = request.timeout_recv_response(time).timeout_per_read(time).timeout_recv_body(body);
             let answer = self.allowance.spend_on_answer(|| agent.run(request.build()));
+            // If the time of the whole piece of work is used up, say so instead of reporting this
+            // timeout.
             if answer.is_err() {
                 self.allowance.check(&self.connection.host, address)?;
             }

@@ -99,6 +99,7 @@ impl AnswerMemory {
             0 => drop(taken.tenants.remove(tenant)),
             left => drop(taken.tenants.insert(tenant.to_owned(), left)),
         }
+        // Release the lock first, or the threads that wake up would wait for it at once.
         drop(taken);
         self.0.given_back.notify_all();
     }

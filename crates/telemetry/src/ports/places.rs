@@ -127,6 +127,7 @@ impl Taken {
     /// Ends the oldest silent connection, of an address or of all. Its place is free at once, even
     /// though closing takes a moment.
     fn end_silent(&mut self, of: Option<IpAddr>) -> bool {
+        // Numbers only grow, so the first match is the oldest connection.
         let mut candidates = self.silent.iter();
         let oldest = candidates.find(|(_, silent)| of.is_none_or(|address| silent.address == address));
         let Some(number) = oldest.map(|(number, _)| *number) else { return false };
