@@ -23,11 +23,11 @@ pub(crate) use baseline::{Baseline, DiffTarget, Uids};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// For people.
+    /// Readable text.
     Text,
     /// The objects that a cluster would hold, as a YAML stream.
     Yaml,
-    /// The same as one `List`.
+    /// The objects that a cluster would hold, as one JSON `List`.
     Json,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct PlanArguments {
 enum PlanFormat {
     /// Lines for people.
     Text,
-    /// The same as JSON.
+    /// The plan as JSON.
     Json,
 }
 

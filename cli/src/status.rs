@@ -52,7 +52,7 @@ pub(crate) struct StatusArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people.
+    /// Readable text.
     Text,
     /// One JSON object per line: an Installation with everything below it.
     Json,

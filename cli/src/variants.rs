@@ -117,7 +117,7 @@ struct DraftArguments {
 enum PlanFormat {
     /// Lines for people, and the hash of the plan.
     Text,
-    /// The same as JSON.
+    /// The plan and its hash as JSON.
     Json,
 }
 
@@ -125,7 +125,7 @@ enum PlanFormat {
 enum ListFormat {
     /// The PackageVariants as a YAML stream.
     Yaml,
-    /// The same as one `List`.
+    /// The PackageVariants as one JSON `List`.
     Json,
 }
 

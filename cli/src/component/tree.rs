@@ -28,7 +28,7 @@ pub(super) struct TreeArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people.
+    /// Readable text.
     Text,
     /// A JSON list of references, depth first.
     Json,

@@ -56,7 +56,7 @@ pub(super) struct OverwritesArguments {
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     namespace: String,
 
-    /// Which stores hold the components of which repository [default: every repositories.yaml and
+    /// Map of repositories to the stores of their components [default: every repositories.yaml and
     /// components/repositories.yaml beside the input]
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     repositories: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub(super) struct OverwritesArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// For people.
+    /// Readable text.
     Text,
     /// A JSON list.
     Json,

@@ -32,19 +32,19 @@ pub(super) struct ListArguments {
     #[command(flatten)]
     namespace: NamespaceArgument,
 
-    /// Those of all namespaces.
+    /// List revisions of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
-    /// Those of one repository.
+    /// List revisions of one repository only.
     #[arg(long, value_name = "NAME")]
     repository: Option<String>,
 
-    /// Those of one package, by its path.
+    /// List revisions of one package only, by its path.
     #[arg(long, value_name = "PATH")]
     package: Option<String>,
 
-    /// Those of one stage: Draft, Proposed, Published or DeletionProposed.
+    /// List revisions of one stage only: Draft, Proposed, Published or DeletionProposed.
     #[arg(long, value_name = "STAGE", value_parser = lifecycle)]
     lifecycle: Option<Lifecycle>,
 
