@@ -2,7 +2,7 @@
 //! memory of the process for them.
 //!
 //! ```text
-//! Memory (one per process) ──begin──> Holding (one piece of work) ──read, take──> Held (one answer)
+//! Memory (one per process) ──begin──> Holding (piece of work) ──read, take──> Held (one answer)
 //! ```
 //!
 //! A piece of work that wants more memory than there is waits for a moment, and then fails and
