@@ -1,4 +1,4 @@
-//! What goes back to a browser: every answer with the headers that keep strangers out.
+//! Responses to browsers, each with the headers that keep other sites and other users out.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -18,23 +18,25 @@ use hyper::body::{Bytes, Frame};
 
 use crate::visible::{visible, visible_json};
 
-/// Nothing from elsewhere, no script or style in pages, no frame around them.
+/// Content security policy: pages load nothing from other hosts, contain no inline script or style,
+/// and are never shown in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Shorter ones are sent as they are.
+/// Size in bytes below which a response is sent without compression.
 const WORTH_COMPRESSING: usize = 1024;
-/// Seconds after which a page that cannot be made now is asked for again.
+/// Value of `Retry-After`: seconds until the browser asks again for a page that cannot be made now.
 const AGAIN: &str = "5";
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An answer before it is sent.
+/// A response before it is sent.
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     content: Content,
-    /// A page that holds the secret of a form is not compressed: its length would tell of it.
+    /// False for a page that carries the key of a form: the compressed length of a page lets an
+    /// attacker guess its secrets (BREACH).
     is_compressible: bool,
 }
 
@@ -61,22 +63,23 @@ impl Answer {
         Self { status, headers, content: Content::Text(text), is_compressible: true }
     }
 
-    /// A page. What people cannot see in it is made visible.
+    /// Returns an HTML page. Invisible characters in it are replaced by visible ones.
     pub(crate) fn html(status: StatusCode, page: String) -> Self {
         Self::new(status, "text/html; charset=utf-8", "no-store", visible(page))
     }
 
-    /// The twin of a page.
+    /// Returns the JSON form of a page.
     pub(crate) fn json(status: StatusCode, text: String) -> Self {
         Self::new(status, "application/json", "no-store", visible_json(text))
     }
 
-    /// A file of ours. Its address changes with its content, so that it may be kept.
+    /// Returns a static file of the console. Its address changes with its content, so that browsers
+    /// may cache it for a year.
     pub(crate) fn asset(media_type: &'static str, text: &'static str) -> Self {
         Self::new(StatusCode::OK, media_type, "public, max-age=31536000, immutable", text.to_owned())
     }
 
-    /// A page elsewhere on this server.
+    /// Redirects to another page of this server.
     pub(crate) fn redirect(path: &str) -> Self {
         let mut answer =
             Self::new(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "no-store", String::new());
@@ -85,24 +88,24 @@ impl Answer {
         answer
     }
 
-    /// Server-sent events.
+    /// Returns a stream of server-sent events.
     pub(crate) fn events(
         events: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,
     ) -> Self {
         let mut answer = Self::new(StatusCode::OK, "text/event-stream", "no-store", String::new());
-        // Proxies that collect answers would keep them back.
+        // nginx collects a response before it passes it on, and would keep back the events.
         answer.headers.push((HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")));
         answer.content = Content::Stream(UnsyncBoxBody::new(StreamBody::new(events)));
         answer
     }
 
-    /// Sets a cookie; one that is no header is left out.
+    /// Sets a cookie. A cookie that is not a valid header value is left out.
     pub(crate) fn with_cookie(mut self, cookie: &str) -> Self {
         self.headers.extend(HeaderValue::from_str(cookie).map(|cookie| (SET_COOKIE, cookie)));
         self
     }
 
-    /// The browser asks again by itself.
+    /// Adds `Retry-After`, so that the browser asks again by itself.
     pub(crate) fn asked_again(mut self) -> Self {
         self.headers.push((RETRY_AFTER, HeaderValue::from_static(AGAIN)));
         self
@@ -118,7 +121,7 @@ impl Answer {
         self
     }
 
-    /// The answer as it is sent. `is_https`: browsers reach the console with TLS.
+    /// Builds the HTTP response. With `is_https`, browsers are told to use TLS only (HSTS).
     pub(crate) fn into_response(self, takes_gzip: bool, is_https: bool) -> Response<Body> {
         let Self { status, headers, content, is_compressible } = self;
         let (body, is_compressed) = match content {
@@ -138,6 +141,7 @@ impl Answer {
         for (name, value) in headers {
             map.append(name, value);
         }
+        // Inserted last, so that the headers of a single page cannot replace these.
         let always = [
             (CONTENT_SECURITY_POLICY, POLICY),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),

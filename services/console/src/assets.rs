@@ -1,4 +1,4 @@
-//! The files that pages refer to. Their addresses change with their contents.
+//! Style sheet and scripts of the pages. Their addresses change with their contents.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ pub(crate) fn icon_path() -> &'static str {
     &PATHS[2]
 }
 
-/// The file at an address.
+/// Returns the file at an address, or `None` if the address is not a file's.
 pub(crate) fn answer(path: &str) -> Option<Answer> {
     match PATHS.iter().position(|known| known == path)? {
         0 => Some(Answer::asset("text/css; charset=utf-8", STYLE)),

@@ -1,4 +1,5 @@
-//! From a request to its page.
+//! Routes each request to its page: signs the visitor in, checks rights, and turns errors into
+//! pages.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -38,21 +39,22 @@ use crate::sources::Sources;
 use crate::visitor::{SignIn, Visitor};
 use crate::{SERVICE, assets, journal, objects, operations, planning};
 
-/// How long a page may take to make.
+/// Time limit for one page, form included.
 const PAGE_LIMIT: Duration = Duration::from_secs(20);
-/// Open pages that are told of changes.
+/// Limits on open pages that receive live updates.
 const LIVE: Shares = Shares::of(1_000);
-/// Seconds after which a page that could not be made is asked for again.
+/// Seconds until a browser asks again for a page that could not be made.
 const AGAIN: u32 = 5;
 
-/// All that pages are made from.
+/// Data and clients that all pages share.
 pub(crate) struct Site {
     pub(crate) landscape: Landscape,
     pub(crate) rights: Rights,
     pub(crate) sign_in: SignIn,
     pub(crate) objects: Objects,
     pub(crate) sources: Sources,
-    /// The API server, without anybody's credentials.
+    /// Configuration of the API server without credentials. Operations add the visitor's token to
+    /// it.
     pub(crate) anonymous: Config,
     pub(crate) resolver: Option<ResolverClient<Channel>>,
     pub(crate) renderer: Option<RendererClient<Channel>>,
@@ -66,14 +68,16 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Places for open pages.
+    /// Returns the seats for open pages.
     pub(crate) fn places() -> Seats {
         Seats::new(LIVE)
     }
 
-    /// What is wrong with the console now, so that what it shows may be old.
+    /// Returns the problems of the console right now, because of which its pages may be out of
+    /// date.
     pub(crate) fn problems(&self) -> Vec<String> {
-        // In a process of several services their conditions begin with their names.
+        // In a process that runs several services, each condition begins with the name of its
+        // service.
         let is_ours = |problem: &String| {
             let name = problem.split(':').next().unwrap_or_default();
             name.split_once('/').is_none_or(|(service, _)| service == SERVICE)
@@ -82,7 +86,7 @@ impl Site {
     }
 }
 
-/// Why there is no page.
+/// Reasons for which a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PageError {
     #[error("There is no such page.")]
@@ -91,12 +95,12 @@ pub(crate) enum PageError {
     NoObject { kind: &'static str, place: String },
     #[error("{0}")]
     Denied(String),
-    /// The visitor has to sign in first.
+    /// The visitor must sign in first.
     #[error("{0}")]
     SignIn(String),
     #[error("{0}")]
     Refused(String),
-    /// It may be there in a moment.
+    /// The page may be available in a moment.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -123,8 +127,9 @@ impl From<ApiError> for PageError {
     }
 }
 
-/// What a service that the console has called answers in place of what was asked for. It is about the console: the visitor has nothing to
-/// sign in for, and no right to be given, unless the console has asked for them.
+/// Converts the error of a service that the console has called. A refusal of the console's own
+/// token is not the visitor's problem: the visitor cannot sign in or ask for rights to solve it.
+/// Only `ASKER_DENIED` is about the visitor, for whom the console asked.
 pub(crate) fn called(service: &'static str, status: &Status) -> PageError {
     let text = sentence(status.message());
     match status.code() {
@@ -139,7 +144,7 @@ pub(crate) fn called(service: &'static str, status: &Status) -> PageError {
     }
 }
 
-/// A message as a sentence of a page.
+/// Turns an error message into a sentence: an upper-case letter first, a full stop last.
 pub(crate) fn sentence(message: &str) -> String {
     let mut characters = message.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -150,6 +155,7 @@ pub(crate) fn sentence(message: &str) -> String {
 impl Handler for Site {
     async fn handle(self: Arc<Self>, request: http::Request<Incoming>, peer: SocketAddr) -> Response<Body> {
         let (head, body) = request.into_parts();
+        // Before signing in: the sign-in page needs its style sheet, too.
         if let Some(answer) = assets::answer(head.uri.path()) {
             return answer.into_response(false, self.is_https);
         }
@@ -283,7 +289,7 @@ impl Site {
         }
     }
 
-    /// A page as it was asked for: for people, or for programs.
+    /// Renders a page as the request wants it: HTML for browsers, JSON for programs.
     pub(crate) fn show(
         &self,
         request: &Request,
@@ -310,7 +316,7 @@ impl Site {
         Answer::html(StatusCode::OK, frame::html(page, &frame, now))
     }
 
-    /// Where a visitor may see objects of a kind.
+    /// Returns the namespaces in which a visitor may `get` objects of a kind.
     pub(crate) async fn visible<K: groundwork_api::Kind>(
         &self,
         visitor: &Visitor,
@@ -319,9 +325,11 @@ impl Site {
         Ok(self.rights.visible(&visitor.user, of_kind::<K>(), Purpose::Lists, namespaces).await?)
     }
 
-    /// Where they may see the objects of each kind that is on the stream.
+    /// Returns, for each kind on the stream, the namespaces in which the visitor may `get` its
+    /// objects.
     async fn sees_events(&self, visitor: &Visitor) -> Result<Vec<(KindOfRight, Arc<Visible>)>, PageError> {
-        // No more questions than there are events, however many namespaces the cluster has.
+        // Asks only about namespaces with an event on the page: a cluster can have thousands of
+        // others.
         let namespaces = |kind: KindOfRight| -> BTreeSet<Arc<str>> {
             let content = self.landscape.read();
             let of_kind = content
@@ -342,7 +350,7 @@ impl Site {
         futures::future::try_join_all(visible).await
     }
 
-    /// Ends with an error unless a visitor may `get` an object.
+    /// Returns an error unless the visitor may use `verb` on an object.
     pub(crate) async fn demand<K: groundwork_api::Kind>(
         &self,
         visitor: &Visitor,
@@ -361,7 +369,7 @@ impl Site {
         }
     }
 
-    /// Whether they may `get` all objects of a kind in a namespace.
+    /// Reports whether the visitor may `get` all objects of a kind in a namespace.
     pub(crate) async fn sees_all<K: groundwork_api::Kind>(
         &self,
         visitor: &Visitor,
@@ -430,7 +438,7 @@ impl Site {
         Answer::redirect("/sign-in").with_cookie(&self.sign_in.no_cookie())
     }
 
-    /// What is answered where there is no page.
+    /// Returns the response for an error: a page, a redirect to the sign-in page, or JSON.
     fn failure(&self, request: &Request, visitor: Option<&Visitor>, error: &PageError) -> Answer {
         let (status, title) = match error {
             PageError::NoPage | PageError::NoObject { .. } => (StatusCode::NOT_FOUND, "Not found"),
@@ -447,7 +455,9 @@ impl Site {
         if let PageError::SignIn(_) = error
             && is_page
         {
-            // A link from elsewhere comes without the cookie: the same request, made by our own page, has it.
+            // Browsers leave out our `SameSite=Strict` cookie when a link on another site leads
+            // here. The page that we send instead repeats the request at once, and that request
+            // carries the cookie.
             if request.is_link_from_elsewhere() {
                 link = Some((request.address.clone(), "Go on"));
                 again = Some(0);
@@ -477,7 +487,7 @@ impl Site {
     }
 }
 
-/// The object that an address names; a name that none can have names no page.
+/// Returns the object that an address names. A name that Kubernetes does not allow is `NoPage`.
 fn place(namespace: &str, name: &str) -> Result<Place, PageError> {
     if !is_dns_subdomain(namespace) || !is_dns_subdomain(name) {
         return Err(PageError::NoPage);
@@ -501,14 +511,14 @@ fn path_of(address: &str) -> String {
     address.split('?').next().unwrap_or("/").to_owned()
 }
 
-/// The address of the same for programs.
+/// Returns the address of the JSON form of a page.
 fn twin(address: &str) -> String {
     let (path, query) = address.split_once('?').map_or((address, None), |(path, query)| (path, Some(query)));
     let path = if path == "/" { "/index" } else { path.trim_end_matches('/') };
     query.map_or_else(|| format!("{path}.json"), |query| format!("{path}.json?{query}"))
 }
 
-/// The kind of revisions, for those who ask about rights.
+/// Group and plural of PackageRevisions, for questions about rights.
 pub(crate) const REVISIONS: KindOfRight = of_kind::<PackageRevision>();
 
 #[cfg(test)]

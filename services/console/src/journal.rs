@@ -1,4 +1,5 @@
-//! The journal of an Installation, which the renderer reads: the same call that `groundwork replay` makes.
+//! Reads the journal of an Installation from the renderer, with the call that `groundwork replay`
+//! makes.
 
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_grpc::Channel;
@@ -15,7 +16,8 @@ use crate::pages::journal::{JournalPage, Wish};
 use crate::request::Request;
 use crate::visitor::Visitor;
 
-/// A page of the journal, for those to whom the call itself would answer: entries tell of all that belongs to an Installation.
+/// Shows a page of the journal. The visitor needs the rights that the renderer's own call demands,
+/// because entries quote every object that belongs to an Installation.
 pub(crate) async fn page(
     site: &Site,
     request: &Request,
@@ -59,7 +61,7 @@ pub(crate) async fn page(
     Ok(site.show(request, visitor, &page, now))
 }
 
-/// All entries of an answer, and whether there are more than its limit lets through.
+/// Returns all entries of an answer, and whether the limit cut entries off.
 pub(crate) async fn replay(
     mut renderer: RendererClient<Channel>,
     asked: ReplayRequest,

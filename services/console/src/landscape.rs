@@ -1,12 +1,14 @@
-//! What the console knows of the cluster: one row for each object that a page shows, from the console's own feed of the stream.
+//! Index of the cluster for the console: one row for each object that a page shows, filled from the
+//! console's own feed of the stream.
 //!
 //! ```text
-//! stream ──feed──> follow ──take──> Landscape: rows by place, who belongs to whom, the last events ──> pages
+//! stream ──feed──> follow ──take──> Landscape: rows by place, owners, the last events ──> pages
 //!                                        └──changed──> live updates of open pages
 //! ```
 //!
-//! Rows hold what a list shows and nothing else, so that tens of thousands of them are read in milliseconds. Whoever needs more
-//! of one object reads it from the API server.
+//! Rows hold only the columns of the lists, so that tens of thousands of rows are read in
+//! milliseconds. A page that needs more of one object reads that object from the API server
+//! (`objects.rs`).
 
 mod reactions;
 mod rows;
@@ -25,12 +27,13 @@ use tokio::sync::broadcast;
 pub(crate) use reactions::{Reactions, Taker};
 pub(crate) use rows::{InstallationRow, Job, PackageState, PartRow, SeenEvent, SetRow, State, VariantRow};
 
-/// Events that are kept for the page of events.
+/// Events kept for the page of events, and for pages that ask for changes since a position.
 const MOST_EVENTS: usize = 2_000;
-/// Changes that an open page may be behind before it is told that it has missed some.
+/// Changes that may queue for an open page. A page that falls further behind is refreshed without a
+/// look at the changes it missed.
 const CHANGES: usize = 256;
 
-/// Namespace and name. The text of a namespace is shared by all of its objects.
+/// Namespace and name of an object. All objects of a namespace share the text of its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) namespace: Arc<str>,
@@ -42,13 +45,14 @@ impl Place {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Another object of the same namespace.
+    /// Returns the place of another object in the same namespace.
     pub(crate) fn beside(&self, name: &str) -> Self {
         Self { namespace: Arc::clone(&self.namespace), name: name.into() }
     }
 }
 
-/// How far the console had read when a page was made: its life, and the events that it had taken in.
+/// Progress of the console when it made a page: the run of the console, and the number of events
+/// read in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     life: i64,
@@ -65,28 +69,29 @@ impl Position {
     #[cfg(test)]
     pub(crate) const START: Self = Self { life: 0, taken: 0 };
 
-    /// As a page carries it.
+    /// Parses the form in which a page carries its position.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (life, taken) = text.split_once('-')?;
         Some(Self { life: life.parse().ok()?, taken: taken.parse().ok()? })
     }
 }
 
-/// The landscape. Clones are the same one.
+/// Handle of the landscape. Clones share the same data.
 #[derive(Debug, Clone)]
 pub(crate) struct Landscape(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     content: RwLock<Content>,
-    /// Holds no objects: which kinds are complete.
+    /// Tracks which kinds have been read completely. It holds no objects.
     index: Index,
     changes: broadcast::Sender<ObjectId>,
-    /// When it began, in microseconds: tells one life of the console from another.
+    /// Start of the console in microseconds. It tells positions of this run from those of an
+    /// earlier one.
     life: i64,
 }
 
-/// Everything that is known.
+/// All rows, with the indexes over them.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) installations: BTreeMap<Place, InstallationRow>,
@@ -96,7 +101,7 @@ pub(crate) struct Content {
     pub(crate) variants: BTreeMap<Place, VariantRow>,
     pub(crate) events: VecDeque<SeenEvent>,
     pub(crate) reactions: Reactions,
-    /// Events that were taken in, those that are not kept any more included.
+    /// Number of all events read, including those no longer kept.
     taken: u64,
     /// Names of nested Installations by their parents.
     children: HashMap<Place, BTreeSet<Arc<str>>>,
@@ -108,7 +113,7 @@ pub(crate) struct Content {
     texts: BTreeSet<Arc<str>>,
 }
 
-/// The kinds whose objects are rows.
+/// Returns the kinds that have rows.
 fn row_kinds() -> [Kind; 5] {
     [
         Kind::of::<Installation>(),
@@ -119,14 +124,16 @@ fn row_kinds() -> [Kind; 5] {
     ]
 }
 
-/// All kinds that the console follows: what the watcher publishes unasked, and what it publishes for the package store while there is one.
+/// Returns all kinds that the console follows: those that the watcher always publishes, and
+/// PackageRevisions, which the watcher publishes while a package store runs.
 pub(crate) fn kinds() -> Vec<Kind> {
     let unasked = view::WATCHED.iter().map(|watched| Kind::new(watched.group, watched.plural));
     unasked.chain([Kind::of::<PackageRevision>()]).collect()
 }
 
 impl Landscape {
-    /// An empty landscape, and what fills it. `namespaces` are those that the watcher was told; empty for all.
+    /// Creates an empty landscape and its filler. `namespaces` are those that the watcher is
+    /// limited to; empty for all.
     pub(crate) fn new(namespaces: Vec<String>) -> (Self, Filler) {
         let index = Index::in_namespaces(namespaces);
         let part = index.part(kinds());
@@ -136,22 +143,24 @@ impl Landscape {
         (landscape.clone(), Filler { landscape, part })
     }
 
-    /// What is known now. To be held for as long as a page is made, and never across a pause.
+    /// Locks the content for reading. Hold the lock only while a page is made, and never across an
+    /// `await`.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Content> {
         self.0.content.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all objects that pages list are known.
+    /// Reports whether all objects that pages list have been read.
     pub(crate) fn is_complete(&self) -> bool {
         self.0.index.synced(&row_kinds())
     }
 
-    /// How far it has read.
+    /// Returns how far the landscape has read.
     pub(crate) fn position(&self) -> Position {
         Position { life: self.0.life, taken: self.read().taken }
     }
 
-    /// What has changed since a position; `None` if that is not known any more.
+    /// Returns the objects that changed since a position, or `None` if the events since then are no
+    /// longer kept.
     pub(crate) fn changed_since(&self, position: Position) -> Option<Vec<ObjectId>> {
         let content = self.read();
         let events = content.taken.checked_sub(position.taken)?;
@@ -160,13 +169,13 @@ impl Landscape {
         (position.life == self.0.life).then(|| changed.collect())
     }
 
-    /// Every change from now on.
+    /// Subscribes to changes from now on.
     pub(crate) fn changes(&self) -> broadcast::Receiver<ObjectId> {
         self.0.changes.subscribe()
     }
 }
 
-/// Fills a landscape from a feed.
+/// Writer of the landscape, fed by `follow` in `lib.rs`.
 #[derive(Debug)]
 pub(crate) struct Filler {
     landscape: Landscape,
@@ -174,20 +183,22 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// Takes in one step of the feed.
+    /// Applies one step of the feed.
     pub(crate) fn take(&self, feed: &Feed) {
         let inner = &self.landscape.0;
         let mut content = inner.content.write().unwrap_or_else(PoisonError::into_inner);
         match feed {
             Feed::Reset => {
-                // What was there before may be gone without a word: no position before this is known any more.
+                // A reset loses events, and objects may have been deleted unnoticed. `taken` grows
+                // although `events` is empty, so that `changed_since` returns `None` for every
+                // earlier position.
                 *content = Content { taken: content.taken + 1, ..Content::default() };
                 self.part.apply(feed);
             }
             Feed::Record { record: Record::Object(event), .. } => {
                 content.take(event);
                 drop(content);
-                // Nobody may be looking.
+                // Sending fails when no page is open.
                 let _ = inner.changes.send(event.object.clone());
             }
             Feed::Record { .. } => self.part.apply(feed),
@@ -200,7 +211,7 @@ impl Filler {
 }
 
 impl Content {
-    /// The Installations nested in one, in the order of their names in the blueprint.
+    /// Returns the Installations nested in one, ordered by their names in the blueprint.
     pub(crate) fn children(&self, parent: &Place) -> Vec<(Place, &InstallationRow)> {
         let names = self.children.get(parent).into_iter().flatten();
         let places =
@@ -211,7 +222,7 @@ impl Content {
         found
     }
 
-    /// The items of an Execution, in the order of their names in the blueprint.
+    /// Returns the items of an Execution, ordered by their names in the blueprint.
     pub(crate) fn items_of(&self, execution: &Place) -> Vec<(Place, &PartRow)> {
         let names = self.items_of.get(execution).into_iter().flatten();
         let places =
@@ -222,30 +233,31 @@ impl Content {
         found
     }
 
-    /// The variants that a set owns, by namespace and name.
+    /// Returns the variants that a set owns, by namespace and name.
     pub(crate) fn variants_of(&self, set: &SetRow) -> impl Iterator<Item = (&Place, &VariantRow)> {
         let places = self.variants_of.get(&set.uid).into_iter().flatten();
         places.filter_map(|place| self.variants.get_key_value(place))
     }
 
-    /// The siblings whose exports an Installation imports.
+    /// Returns the siblings whose exports an Installation imports.
     pub(crate) fn predecessors(&self, place: &Place) -> Vec<Place> {
         let names = self.siblings.predecessors_of(&place.namespace, &place.name);
         names.iter().map(|name| place.beside(name)).collect()
     }
 
-    /// The siblings that import what an Installation exports.
+    /// Returns the siblings that import an export of an Installation.
     pub(crate) fn successors(&self, place: &Place) -> Vec<Place> {
         let names = self.siblings.successors_of(&place.namespace, &place.name).1;
         names.iter().map(|name| place.beside(name)).collect()
     }
 
-    /// The Installation whose page tells of an object: itself, or what it belongs to. Owners in a circle end.
+    /// Returns the Installations whose pages show an object: the Installation itself or the owner
+    /// of the object, then its parents up to the root. A circle of owners ends the walk.
     pub(crate) fn roots(&self, object: &ObjectId) -> Vec<Place> {
         let Some(namespace) = &object.namespace else { return Vec::new() };
         let place = Place::new(namespace, &object.name);
         let mut next = match object.kind.plural() {
-            // An Execution has the name of its Installation.
+            // An Execution has the same name as its Installation.
             Installation::PLURAL | Execution::PLURAL => Some(place),
             DeployItem::PLURAL => {
                 self.items.get(&place).and_then(|row| row.owner.as_deref()).map(|owner| place.beside(owner))
@@ -264,7 +276,7 @@ impl Content {
         roots
     }
 
-    /// Namespaces in which there is something of a kind that pages list.
+    /// Returns the namespaces that contain an object of a listed kind.
     pub(crate) fn namespaces(&self) -> BTreeSet<Arc<str>> {
         let places = self.installations.keys().chain(self.sets.keys()).chain(self.variants.keys());
         places.map(|place| Arc::clone(&place.namespace)).collect()
@@ -329,7 +341,7 @@ impl Content {
         }
     }
 
-    /// Since when an object was seen to wait for a service.
+    /// Returns the time of the event that first showed an object waiting for a service.
     fn waits_since(&self, plural: &str, place: &Place) -> Option<Timestamp> {
         match plural {
             Installation::PLURAL => self.installations.get(place)?.waits_since,
@@ -363,7 +375,8 @@ impl Content {
         }
     }
 
-    /// A text as it is kept already: thousands of rows name the same namespaces, components and repositories.
+    /// Returns the shared copy of a text. Thousands of rows name the same namespaces, components
+    /// and repositories, and each text is kept once.
     fn shared(&mut self, text: &str) -> Arc<str> {
         if let Some(kept) = self.texts.get(text) {
             return Arc::clone(kept);

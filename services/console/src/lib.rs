@@ -1,4 +1,4 @@
-//! The console: what runs, why, and what waits, in a browser.
+//! The console: shows in a browser what runs, why, and what waits.
 //!
 //! ```text
 //! stream ──feed──> Landscape ──────────rows──┐
@@ -8,8 +8,9 @@
 //!      └──operations, with the visitor's token <──────────confirmed forms─────┘
 //! ```
 //!
-//! No page lists objects from the API server. Every page shows only what its visitor may `get`, and what is done is done with their own
-//! token: the console has rights to read, and none to change anything.
+//! No page lists objects from the API server. Every page shows only objects that its visitor may
+//! `get`. Operations run with the visitor's own token: the console itself has rights to read, and
+//! none to change anything.
 
 mod answer;
 mod assets;
@@ -57,13 +58,13 @@ use visitor::SignIn;
 pub use server::ServerError;
 pub use settings::{Network, NetworkError, RendererArguments, Settings, VariantArguments};
 
-/// Name of the service.
+/// Name of the service in flags, logs and metrics.
 pub const SERVICE: &str = "console";
 const MANAGER: &str = "groundwork-console";
-/// Pause after the bus refused something, and between words of what is waited for.
+/// Pause after an error of the bus, and between reports of what the console waits for.
 const BUS_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the console can be told.
+/// Command-line arguments of the console.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -99,7 +100,7 @@ impl ServiceArguments for Arguments {
     }
 }
 
-/// What the console shows to the services that it calls.
+/// Tokens that the console presents to the services it calls.
 #[derive(Debug, Clone)]
 pub struct Tokens {
     pub resolver: TokenSource,
@@ -107,7 +108,7 @@ pub struct Tokens {
     pub variant: TokenSource,
 }
 
-/// Why the console cannot begin.
+/// Errors that keep the console from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -122,7 +123,7 @@ pub enum StartError {
     Connect(#[from] ConnectError),
 }
 
-/// A console that listens, and does not answer yet.
+/// A console that listens on its port and does not answer yet.
 pub struct Console {
     server: Server,
     site: Arc<Site>,
@@ -139,11 +140,11 @@ impl std::fmt::Debug for Console {
 }
 
 impl Console {
-    /// Binds the port.
+    /// Binds the port and connects to the services.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, or the port is taken.
+    /// An argument is invalid, or the port is taken.
     pub async fn start(
         arguments: Arguments,
         bus: Bus,
@@ -205,12 +206,12 @@ impl Console {
         Ok(Self { server, site, filler, bus, ready, telemetry })
     }
 
-    /// Where pages are served.
+    /// Returns the address at which pages are served.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Answers until shutdown is requested.
+    /// Serves pages until shutdown is requested.
     pub async fn run(self) -> () {
         let Self { server, site, filler, bus, ready, telemetry } = self;
         let end = telemetry.shutdown.token();
@@ -219,7 +220,7 @@ impl Console {
     }
 }
 
-/// Fills the landscape with what the stream tells; never ends.
+/// Fills the landscape from the stream; never returns.
 async fn follow(bus: &Bus, filler: &Filler, ready: &Condition) {
     let mut feed = loop {
         match bus.index(&landscape::kinds()).await {
@@ -242,7 +243,8 @@ async fn follow(bus: &Bus, filler: &Filler, ready: &Condition) {
     }
 }
 
-/// The next of the feed. While there is none, a landscape that is not complete says what it waits for.
+/// Returns the next step of the feed. With `waiting` (the landscape is incomplete), reports once a
+/// second through that condition what the console waits for.
 async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Condition>) -> groundwork_bus::Feed {
     loop {
         let Some(ready) = waiting else { return feed.next().await };

@@ -1,4 +1,4 @@
-//! Live updates: open pages are told that they have changed, and fetch themselves again.
+//! Live updates: each open page receives an event when it has changed, and fetches itself again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,36 +21,37 @@ use crate::landscape::{Place, Position};
 use crate::request::Request;
 use crate::rights::Visible;
 
-/// Between a change and the word of it, so that what changes together is told together.
+/// Delay between a change and its event, so that changes that come together cause one event.
 const SETTLE: Duration = Duration::from_millis(40);
-/// Between two words: pages are not made more often than people can read them.
+/// Shortest time between two events of a page: people cannot read a page that changes more often.
 const PAUSE: Duration = Duration::from_millis(700);
-/// How often it is looked whether the visitor is still signed in, and what is wrong with the console.
+/// Interval at which a session checks the console's problems and counts towards `LOOKS`.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looks after which the API server is asked about the visitor again.
+/// Number of checks after which the API server is asked about the visitor again, every 15 seconds.
 const LOOKS: u32 = 15;
-/// After this a browser connects again; so nothing is held for ever for one that is gone.
+/// Longest time that a session lasts. The browser then connects again, so that a browser that has
+/// disappeared does not keep its seat for ever.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// Which changes change a page.
+/// Changes that concern a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Topic {
-    /// Any Installation, set or variant.
+    /// Changes of any Installation, set or variant.
     Overview,
-    /// Any Installation.
+    /// Changes of any Installation.
     Installations,
-    /// One Installation, and what is below it.
+    /// Changes of one Installation and of the objects below it.
     Installation(Place),
-    /// Any set or variant.
+    /// Changes of any set or variant.
     Sets,
-    /// The sets and variants of the namespace of one.
+    /// Changes of sets and variants in the namespace of one.
     Packages(Place),
-    /// Anything.
+    /// Changes of any object.
     Events,
 }
 
 impl Topic {
-    /// A topic as pages name it.
+    /// Parses a topic as pages name it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('/');
         let topic = match (parts.next()?, parts.next(), parts.next()) {
@@ -83,7 +84,7 @@ impl Topic {
                 }
                 let content = site.landscape.read();
                 let roots = content.roots(object);
-                // Those beside it are on the page, too.
+                // The page also shows the siblings that exchange data with the Installation.
                 roots.contains(place)
                     || roots.first().is_some_and(|changed| {
                         content.predecessors(place).contains(changed)
@@ -94,18 +95,19 @@ impl Topic {
     }
 }
 
-/// What an open page shows.
+/// The page that a session watches, and its visitor.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) topic: Topic,
-    /// Where the visitor sees the objects of the topic. Without it each kind has rights of its own, which are asked for.
+    /// Namespaces in which the visitor sees the objects of the topic. If `None`, several kinds are
+    /// on the page and each object is asked about.
     pub(crate) visible: Option<Arc<Visible>>,
     pub(crate) user: Arc<User>,
-    /// How far the console had read when the page was made, if the page tells.
+    /// Position of the console when the page was made, if the page carries one.
     pub(crate) since: Option<Position>,
 }
 
-/// One open page.
+/// Session of one open page.
 struct Session {
     site: Arc<Site>,
     request: Request,
@@ -113,17 +115,17 @@ struct Session {
     changes: Receiver<ObjectId>,
     problems: Vec<String>,
     begin: Instant,
-    /// Before this nothing is told.
+    /// No event is sent before this time.
     quiet_until: Instant,
     next_look: Instant,
     looks: u32,
     is_over: bool,
-    /// Something that the page shows has changed and was not told.
+    /// The page is out of date and has no event yet.
     is_stale: bool,
     _place: Seat,
 }
 
-/// The events of an open page.
+/// Returns the stream of events for an open page.
 pub(crate) fn events(
     site: Arc<Site>,
     request: Request,
@@ -148,7 +150,7 @@ pub(crate) fn events(
     let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
     let first = futures::stream::iter([frame(": welcome\nretry: 2000\n\n")]);
     let rest = unfold(session, move |mut session| async move {
-        // A change between the making of the page and its asking for changes would be missed for good.
+        // Changes after the page was made and before this subscription would otherwise be lost.
         session.is_stale |= session.is_behind().await;
         let text = session.next().await?;
         Some((frame(text), session))
@@ -157,12 +159,13 @@ pub(crate) fn events(
 }
 
 impl Session {
-    /// What the page is told next; `None` at the end.
+    /// Returns the next event of the page, or `None` when the session ends.
     async fn next(&mut self) -> Option<&'static str> {
         let end = self.site.end.clone();
         while !self.is_over && self.begin.elapsed() < LONGEST {
             let look = self.next_look;
             tokio::select! {
+                // In this order, so that a steady flow of changes cannot delay an event that is due.
                 biased;
                 () = end.cancelled() => return None,
                 () = sleep_until(self.quiet_until), if self.is_stale => return self.tell(),
@@ -185,7 +188,8 @@ impl Session {
         Some("event: changed\ndata: \n\n")
     }
 
-    /// Keeps that a change concerns the page; what comes at once is taken along.
+    /// Marks the page as out of date if a change concerns it, and takes along the changes that
+    /// follow at once.
     async fn note(&mut self, object: &ObjectId) {
         if self.is_stale || !self.concerns(object).await {
             return;
@@ -199,7 +203,8 @@ impl Session {
         while let Ok(Ok(_) | Err(RecvError::Lagged(_))) = timeout_at(settled, self.changes.recv()).await {}
     }
 
-    /// Whether something that the page shows has changed since it was made, or that cannot be told.
+    /// Reports whether an object on the page has changed since the page was made. Also true if the
+    /// changes are no longer known.
     async fn is_behind(&mut self) -> bool {
         let Some(since) = self.watched.since.take() else { return false };
         let Some(changed) = self.site.landscape.changed_since(since) else { return true };
@@ -211,14 +216,15 @@ impl Session {
         false
     }
 
-    /// True if the page shows an object, and the visitor sees it.
+    /// Reports whether the page shows an object and the visitor sees that object.
     async fn concerns(&self, object: &ObjectId) -> bool {
         if !self.watched.topic.concerns(object, &self.site) {
             return false;
         }
         match (&self.watched.visible, &self.watched.topic) {
             (Some(visible), _) => visible.contains(object.namespace.as_deref().unwrap_or_default()),
-            // Without an answer of the API server the page is told nothing.
+            // If the API server does not answer, the page gets no event: an event could reveal that
+            // a hidden object exists.
             (None, Topic::Overview | Topic::Events) => {
                 self.site.rights.may_see(&self.watched.user, object).await.unwrap_or(false)
             }
@@ -226,7 +232,8 @@ impl Session {
         }
     }
 
-    /// Whether something beside the stream has changed: the visitor's token, or what is wrong.
+    /// Checks what the stream does not show: the problems of the console, and every `LOOKS` checks
+    /// the visitor's token. Returns the event that results.
     async fn look(&mut self) -> Option<&'static str> {
         self.next_look = Instant::now() + LOOK;
         let problems = self.site.problems();
@@ -241,7 +248,7 @@ impl Session {
                 self.is_over = true;
                 return Some("event: signed-out\ndata: \n\n");
             }
-            // Proxies and browsers end connections on which nothing comes.
+            // Proxies and browsers close connections without traffic, so a comment is sent.
             return Some(": still here\n\n");
         }
         None

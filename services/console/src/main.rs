@@ -1,4 +1,4 @@
-//! The console as a process of its own.
+//! Runs the console as a process of its own.
 
 use std::process::ExitCode;
 

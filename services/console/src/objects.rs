@@ -1,4 +1,5 @@
-//! Pages of one object: what the stream shows of it, and what only the object itself says, which is read when the page is opened.
+//! Pages of one object. The stream gives its row; the rest is read from the API server when the
+//! page is opened.
 
 use futures::StreamExt;
 use futures::stream;
@@ -26,14 +27,15 @@ use crate::pages::variant::VariantPage;
 use crate::request::Request;
 use crate::visitor::Visitor;
 
-/// Revisions of a variant that are read.
+/// Number of revisions read for one variant.
 const MOST_REVISIONS: usize = 20;
-/// Objects that a page reads at a time.
+/// Number of objects that a page reads from the API server at the same time.
 const SIDE_BY_SIDE: usize = 16;
-/// What stands on the page of an Installation in place of the sources of its items.
+/// Note on the page of an Installation when the journal cannot say where its items are written.
 const SOURCES_UNREAD: &str = "The journal could not be read in time, so the places in the blueprint where items are written are not shown.";
 
-/// An Installation with all below it. While the API server is away the page has what the stream shows.
+/// Shows an Installation with everything below it. While the API server does not answer, the page
+/// shows only what the stream has.
 pub(crate) async fn installation(
     site: &Site,
     request: &Request,
@@ -70,13 +72,14 @@ pub(crate) async fn installation(
     Ok(site.show(request, visitor, &page, now))
 }
 
-/// Answers in the order of what was asked; the API server gets a few of a page's questions at a time.
+/// Runs requests, at most `SIDE_BY_SIDE` at a time, and returns the answers in the order of the
+/// requests.
 async fn side_by_side<R: Future>(asked: impl IntoIterator<Item = R>) -> Vec<R::Output> {
     let asked: Vec<R> = asked.into_iter().collect();
     stream::iter(asked).buffered(SIDE_BY_SIDE).collect().await
 }
 
-/// An object below an Installation, read for the page of that.
+/// An object below an Installation, read for the page of that Installation.
 enum Part {
     Installation(Box<Installation>),
     Execution(Box<Execution>),
@@ -102,7 +105,7 @@ impl Part {
     }
 }
 
-/// Adds what the objects of a tree themselves say: their errors, and what they wait for.
+/// Reads the objects of a tree from the API server, and adds their errors and waits to the page.
 async fn read_tree(
     site: &Site,
     page: &mut InstallationPage,
@@ -140,7 +143,7 @@ async fn read_tree(
         members.installation(&place.name).filter(|_| sees_others).map(names_around).unwrap_or_default();
     let around: Vec<Place> = names.into_iter().map(|name| place.beside(name)).collect();
     let around = around.iter().map(async |place| part(site, Installation::KIND, place).await);
-    // Others that cannot be read are not told of.
+    // A sibling that cannot be read is left out: the page then names fewer reasons for waits.
     for part in side_by_side(around).await.into_iter().filter_map(|part| part.ok().flatten()) {
         part.join(&mut members);
     }
@@ -149,7 +152,7 @@ async fn read_tree(
     }
 }
 
-/// An object of a tree; `None` if it is gone.
+/// Reads an object of a tree; `None` if it has been deleted.
 async fn part(site: &Site, kind: &str, place: &Place) -> Result<Option<Part>, ApiError> {
     let (namespace, name) = (&*place.namespace, &*place.name);
     Ok(match kind {
@@ -159,7 +162,7 @@ async fn part(site: &Site, kind: &str, place: &Place) -> Result<Option<Part>, Ap
     })
 }
 
-/// The closure of an Installation's component, as the resolver explains it.
+/// Shows the closure of an Installation's component, as the resolver explains it.
 pub(crate) async fn closure(
     site: &Site,
     request: &Request,
@@ -181,7 +184,7 @@ pub(crate) async fn closure(
     Ok(site.show(request, visitor, &page, now))
 }
 
-/// A set as a fleet.
+/// Shows a set as a fleet of variants.
 pub(crate) async fn set(
     site: &Site,
     request: &Request,
@@ -225,7 +228,7 @@ pub(crate) async fn set(
     Ok(site.show(request, visitor, &page, now))
 }
 
-/// What differs between two variants of a set.
+/// Shows the differences between two variants of a set.
 pub(crate) async fn comparison(
     site: &Site,
     request: &Request,
@@ -256,7 +259,8 @@ pub(crate) async fn comparison(
     Ok(site.show(request, visitor, &page, now))
 }
 
-/// A variant, if it belongs to a set and the visitor may see it.
+/// Reads a variant. An error is returned if the variant does not belong to the set, or the visitor
+/// may not see it.
 async fn variant_of_set(
     site: &Site,
     visitor: &Visitor,
@@ -278,7 +282,7 @@ async fn variant_of_set(
     Ok((place, variant))
 }
 
-/// The revisions that a variant names as its own.
+/// Reads the revisions that a variant's status lists.
 async fn revisions(site: &Site, variant: &Place) -> Result<Vec<(Place, PackageRevision)>, ApiError> {
     let found = site.objects.get::<PackageVariant>(&variant.namespace, &variant.name).await?;
     let targets = found.and_then(|found| found.status).map(|status| status.downstream_targets);
@@ -291,7 +295,7 @@ async fn revisions(site: &Site, variant: &Place) -> Result<Vec<(Place, PackageRe
     Ok(revisions)
 }
 
-/// A variant with its revisions.
+/// Shows a variant with its revisions.
 pub(crate) async fn variant(
     site: &Site,
     request: &Request,
@@ -324,7 +328,8 @@ pub(crate) async fn variant(
     Ok(site.show(request, visitor, &page, now))
 }
 
-/// A package revision, which the stream shows little of: it is read.
+/// Shows a package revision. The revision is read from the API server, because the stream carries
+/// little of it.
 pub(crate) async fn revision(
     site: &Site,
     request: &Request,

@@ -1,5 +1,7 @@
-//! What a visitor may do: it is offered where the API server allows it to them, confirmed on a page of its own, and done with their own
-//! token, so that the API server, its admission and its audit log know whose deed it is. The console has no right to change anything.
+//! Operations that a visitor may start. The console offers an operation only where the API server
+//! allows it to the visitor, asks for confirmation on a page of its own, and writes with the
+//! visitor's own token. The API server, its admission and its audit log therefore see the visitor
+//! as the author. The console itself has no right to change anything.
 
 use groundwork_api::metadata::{annotation, operation};
 use groundwork_api::{Installation, Kind as _, Lifecycle, PackageRevision, ResourceExt as _};
@@ -26,10 +28,11 @@ use crate::request::{Form, Request};
 use crate::visitor::Visitor;
 
 const MANAGER: &str = "groundwork-console";
-/// What one must be allowed to `update` beside a revision to approve it (`packagevariants.md` 6.14).
+/// Subresource that the visitor must be allowed to `update`, beside the revision itself, to approve
+/// it (`packagevariants.md` 6.14).
 const APPROVAL: (&str, &str) = (PackageRevision::GROUP, "packagerevisions/approval");
 
-/// What can be done.
+/// Operations on Installations and package revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Reconcile,
@@ -38,7 +41,7 @@ pub(crate) enum Operation {
     Approve,
 }
 
-/// What a form asks for.
+/// Request of a submitted form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) section: &'a str,
@@ -46,7 +49,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) form: &'a Form,
 }
 
-/// The object of an operation, as it was read.
+/// Object of an operation, as the API server returned it.
 enum Subject {
     Installation(Box<Installation>),
     Revision(Box<PackageRevision>),
@@ -85,7 +88,7 @@ impl Operation {
         }
     }
 
-    /// Why the object, as it is now, does not allow it.
+    /// Returns an error if the object's present state does not allow the operation.
     fn check(self, subject: &Subject) -> Result<(), PageError> {
         let refused = |text: &str| Err(PageError::Refused(text.to_owned()));
         match (self, subject) {
@@ -105,7 +108,7 @@ impl Operation {
         }
     }
 
-    /// Whether the visitor may do it, by the rights that the API server demands.
+    /// Reports whether the visitor has the rights that the API server demands for the operation.
     async fn is_allowed(self, site: &Site, visitor: &Visitor, place: &Place) -> Result<bool, PageError> {
         let may = async |verb, kind| {
             let (namespace, name) = (Some(&*place.namespace), Some(&*place.name));
@@ -121,7 +124,7 @@ impl Operation {
     }
 }
 
-/// What is offered for an Installation.
+/// Returns the operations to offer for an Installation.
 pub(crate) async fn of_installation(
     site: &Site,
     visitor: &Visitor,
@@ -132,7 +135,7 @@ pub(crate) async fn of_installation(
     offered(site, visitor, place, possible).await
 }
 
-/// What is offered for a revision.
+/// Returns the operations to offer for a revision.
 pub(crate) async fn of_revision(
     site: &Site,
     visitor: &Visitor,
@@ -165,7 +168,7 @@ async fn offered(
     Ok(offered)
 }
 
-/// Reads the object of an operation, and ends with an error if it cannot be done.
+/// Reads the object of an operation, or returns an error if the operation is not possible.
 async fn prepare(
     site: &Site,
     visitor: &Visitor,
@@ -201,7 +204,7 @@ async fn prepare(
     Ok(subject)
 }
 
-/// The page that asks whether it is meant.
+/// Shows the page that asks for confirmation.
 pub(crate) async fn confirm(
     site: &Site,
     request: &Request,
@@ -213,7 +216,8 @@ pub(crate) async fn confirm(
     let (operation, place) = (Operation::parse(section, operation)?, named(namespace, name)?);
     let version = match prepare(site, visitor, operation, &place).await? {
         Subject::Installation(_) => None,
-        // Whoever approves something approves what they have seen.
+        // The form carries the version that the visitor has seen. If the revision changes before
+        // the approval, the API server answers with a conflict.
         Subject::Revision(revision) => revision.resource_version(),
     };
     let (back, action) = addresses(section, &place, operation);
@@ -239,7 +243,7 @@ pub(crate) async fn confirm(
     Ok(Answer::html(StatusCode::OK, frame::html(&page, &frame, Timestamp::now())).with_secret())
 }
 
-/// Does it.
+/// Carries out a confirmed operation.
 pub(crate) async fn run(
     site: &Site,
     request: &Request,
@@ -256,6 +260,7 @@ pub(crate) async fn run(
         let text = "The form is not one that was made for you here: open the page of the object again.";
         return Err(PageError::Denied(text.to_owned()));
     }
+    // Checked again, because rights and state may have changed since the page was shown.
     let subject = prepare(site, visitor, operation, &place).await?;
     perform(site, visitor, operation, &subject, &place, asked.form.field("version")).await?;
     tracing::info!(user = visitor.user.name, operation = operation.as_str(), object = %place, "done for a visitor");
@@ -268,7 +273,7 @@ fn addresses(section: &str, place: &Place, operation: Operation) -> (String, Str
     (back, action)
 }
 
-/// Writes with the visitor's own token.
+/// Writes the change with the visitor's own token.
 async fn perform(
     site: &Site,
     visitor: &Visitor,
@@ -298,7 +303,8 @@ async fn perform(
             let mut to = Lifecycle::Proposed;
             if operation == Operation::Approve {
                 to = Lifecycle::Published;
-                // The author of the commit that publishes it.
+                // The package store uses this name as the author of the commit that publishes the
+                // revision.
                 metadata["annotations"] = json!({annotation::APPROVED_BY: visitor.user.name});
             }
             let patch = json!({"metadata": metadata, "spec": {"lifecycle": to.as_str()}});
@@ -309,7 +315,8 @@ async fn perform(
     written.map_err(|error| refusal(&error, place))
 }
 
-/// Why the API server did not take it. Its own words may quote values of the object, so that only the sort of refusal is told.
+/// Returns the reason of the API server's refusal. Only its kind is shown, because the server's
+/// message may quote values of the object.
 fn refusal(error: &kube::Error, place: &Place) -> PageError {
     if matches!(error, kube::Error::Api(answer) if answer.code == 401) {
         let text = "The API server does not accept your token for changes: sign in with one that is not for the console alone.";

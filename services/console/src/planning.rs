@@ -1,5 +1,5 @@
-//! What a change would do: the services are asked the same that programs ask them, about objects that a visitor has typed: the variant service
-//! about PackageVariantSets, the renderer about all others.
+//! Plans changes for the plan page. The variant service plans PackageVariantSets and the renderer
+//! plans all other objects, with the same calls that `groundwork plan` makes.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +25,12 @@ use crate::pages::plan::PlanPage;
 use crate::request::{Form, Request};
 use crate::visitor::Visitor;
 
-/// The address of the page and of its form.
+/// Address of the page and of its form.
 pub(crate) const ADDRESS: &str = "/plan";
-/// Bytes of what is typed, as a form carries them: a byte may take three there.
+/// Bytes of a submitted form. One byte of text may take three in the form's encoding.
 pub(crate) const LARGEST_FORM: usize = 3 << 20;
 
-/// The empty form; `namespace` may stand in the address.
+/// Shows the empty form. The address may preset the namespace.
 pub(crate) fn form(site: &Site, request: &Request, visitor: &Visitor) -> Answer {
     let page = PlanPage {
         namespace: request.parameter("namespace").to_owned(),
@@ -42,7 +42,8 @@ pub(crate) fn form(site: &Site, request: &Request, visitor: &Visitor) -> Answer 
     site.show(request, visitor, &page, Timestamp::now()).with_secret()
 }
 
-/// Plans what was typed. What is wrong with it is told beside it, so that it can be mended.
+/// Plans the typed objects. An error in them is shown beside the text, so that the visitor can
+/// correct it.
 pub(crate) async fn run(
     site: &Site,
     request: &Request,
@@ -56,7 +57,8 @@ pub(crate) async fn run(
         let text = "The form is not one that was made for you here: open the page again.";
         return Err(PageError::Denied(text.to_owned()));
     }
-    // Browsers send every line break as two characters.
+    // Browsers send line breaks as CRLF, which the YAML parser's line numbers and texts must not
+    // see.
     let text = form.text("objects").replace("\r\n", "\n");
     let mut page = PlanPage {
         namespace: form.field("namespace").to_owned(),
@@ -74,7 +76,7 @@ pub(crate) async fn run(
     Ok(site.show(request, visitor, &page, Timestamp::now()).with_status(status).with_secret())
 }
 
-/// What services have planned.
+/// Plans of the renderer and of the variant service.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Planned {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +87,7 @@ pub(crate) struct Planned {
 
 async fn plan(site: &Site, visitor: &Visitor, text: &str, namespace: &str) -> Result<Planned, PageError> {
     let (typed, wanted) = (text.to_owned(), namespace.to_owned());
-    // A megabyte takes a while to read, and others wait for their pages.
+    // Parsing a megabyte takes long enough to delay the other pages of this thread.
     let read = tokio::task::spawn_blocking(move || Typed::read(&typed, &wanted)).await;
     let typed = read.map_err(|_| PageError::Refused("What was typed cannot be read.".to_owned()))??;
     let (sets, objects): (Vec<_>, Vec<_>) = typed.objects.into_iter().partition(TypedObject::is_set);
@@ -119,7 +121,8 @@ async fn plan_objects(
     read(&answer.into_inner().plan.unwrap_or_default(), "renderer")
 }
 
-/// What sets would do in each of their namespaces. The variant service looks at the rights of the visitor: it alone knows what sets select.
+/// Asks for the plan of sets, one call for each namespace. The variant service checks the rights of
+/// the visitor, because it alone knows which objects the sets select.
 async fn preview_sets(site: &Site, visitor: &Visitor, sets: &[TypedObject]) -> Result<Preview, PageError> {
     let Some(variant) = &site.variant else {
         let text = "The console was not told where the variant service is (--variant), which plans PackageVariantSets.";
@@ -166,7 +169,8 @@ fn read<T: DeserializeOwned>(answer: &Json, service: &str) -> Result<T, PageErro
     })
 }
 
-/// The renderer answers the console, so that the console asks for whom.
+/// Checks the visitor's right to plan. The renderer sees only the console's token, so the console
+/// must ask on behalf of the visitor.
 async fn demand(site: &Site, visitor: &Visitor, namespace: &str) -> Result<(), PageError> {
     let may = |verb, kind| site.rights.may(&visitor.user, verb, kind, Some(namespace), None);
     if may("create", PLANS).await? {
@@ -187,7 +191,7 @@ async fn demand(site: &Site, visitor: &Visitor, namespace: &str) -> Result<(), P
     Ok(())
 }
 
-/// What was typed, taken apart.
+/// The typed objects, parsed.
 #[derive(Debug, PartialEq)]
 struct Typed {
     objects: Vec<TypedObject>,
@@ -195,7 +199,7 @@ struct Typed {
 
 #[derive(Debug, PartialEq)]
 struct TypedObject {
-    /// As JSON.
+    /// The object as JSON.
     text: String,
     api_version: String,
     kind: String,
@@ -227,7 +231,7 @@ impl Typed {
         Ok(typed)
     }
 
-    /// A `List` stands for its items.
+    /// Adds an object. A `List` adds its items.
     fn add(&mut self, node: Node, namespace: &str) -> Result<(), String> {
         if node.is_null() {
             return Ok(());
@@ -272,7 +276,7 @@ impl TypedObject {
     }
 }
 
-/// A problem of a service, which counts the objects of a list, with the line where the object stands.
+/// Replaces the index of an object in a service's error by the line at which the object was typed.
 fn located(error: PageError, list: &str, objects: &[impl Borrow<TypedObject>]) -> PageError {
     let PageError::Refused(problem) = error else { return error };
     let place = problem.strip_prefix(list).and_then(|rest| rest.strip_prefix('[')?.split_once(']'));
@@ -317,7 +321,8 @@ mod tests {
         }
     }
 
-    /// Sets are those of Porch; what only has the name of their kind is asked of the renderer, which refuses it.
+    /// Only Porch's PackageVariantSets go to the variant service. A set of another API group goes
+    /// to the renderer, which refuses it.
     #[test]
     fn sets_are_told_apart() {
         let text = "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\nmetadata: {name: a}\n---\n\
@@ -327,7 +332,8 @@ mod tests {
         assert_eq!(sets, [true, false]);
     }
 
-    /// Nothing that the API server has said of a visitor is lost: a part of it may be what takes a right away.
+    /// All attributes of the visitor are passed on: an authorizer may deny a right because of any
+    /// of them.
     #[test]
     fn visitors_are_asked_for_as_they_are() {
         let info = UserInfo {

@@ -1,4 +1,4 @@
-//! What a browser asks for.
+//! Requests of browsers: path, query, headers, cookies and forms.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -14,38 +14,39 @@ use url::Url;
 use crate::landscape::Position;
 use crate::settings::Network;
 
-/// Bytes of a form: a token and some fields.
+/// Bytes of a submitted form: a token and some fields.
 pub(crate) const LARGEST_FORM: usize = 32 << 10;
-/// How long a form may take to arrive.
+/// Time limit for receiving a form.
 const FORM_LIMIT: Duration = Duration::from_secs(10);
-/// Segments of a path; no page has more.
+/// Longest path of a page, in segments.
 const MOST_SEGMENTS: usize = 5;
 
-/// A request without its body.
+/// Head of a request, without the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
-    /// Decoded parts of the path, without the suffix of the twin.
+    /// Decoded segments of the path, without the suffix `.json`.
     pub(crate) segments: Vec<String>,
-    /// Path and query as they were written; `/` for one that would lead elsewhere as a link.
+    /// Path and query as the browser sent them. `/` if a link with them would lead to another host.
     pub(crate) address: String,
-    /// Whether the twin for programs is asked for.
+    /// True if the JSON form is requested.
     pub(crate) wants_json: bool,
     query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
     pub(crate) peer: IpAddr,
-    /// How far the console had read when it came: a page shows that at least.
+    /// Position of the console when the request arrived. The page shows at least that much.
     pub(crate) position: Position,
 }
 
-/// Fields of a form.
+/// Fields of a submitted form.
 #[derive(Debug, Default)]
 pub(crate) struct Form(Vec<(String, String)>);
 
 impl Request {
-    /// Reads the head of a request; `None` if no page can have its path.
+    /// Reads the head of a request; `None` if the path cannot be that of a page.
     ///
-    /// The suffix `.json` is looked for before the path is decoded: an object whose own name ends in it has a page at `%2Ejson`.
+    /// The suffix `.json` is cut off before the path is decoded. The page of an object whose own
+    /// name ends in `.json` is at `%2Ejson`.
     pub(crate) fn new(head: &http::request::Parts, peer: IpAddr, position: Position) -> Option<Self> {
         let path = head.uri.path();
         let (path, wants_json) = match path.strip_suffix(".json") {
@@ -68,17 +69,17 @@ impl Request {
         })
     }
 
-    /// A parameter of the address; empty if it is not there.
+    /// Returns a parameter of the query, empty if absent.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         self.query.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value.trim())
     }
 
-    /// A header, if it is plain text.
+    /// Returns a header, if its value is plain text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The value of a cookie.
+    /// Returns the value of a cookie.
     pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
         let cookies = self.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let pairs =
@@ -86,7 +87,8 @@ impl Request {
         pairs.into_iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
-    /// The address of the browser: what a trusted proxy says, if one is between. Unknown where it says nothing.
+    /// Returns the address of the browser. Behind a trusted proxy the address comes from
+    /// `X-Forwarded-For`; `None` if that header does not give one.
     pub(crate) fn browser(&self, proxies: &[Network]) -> Option<IpAddr> {
         let is_proxy = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
         if !is_proxy(self.peer) {
@@ -94,7 +96,8 @@ impl Request {
         }
         let lines = self.headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
         let addresses: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
-        // Each proxy adds whom it has the request from, behind what others have written before it.
+        // Each proxy appends the address of its own client. Only entries of trusted proxies count,
+        // so the list is read from its end.
         let mut read = addresses.iter().rev().map_while(|address| address.parse::<IpAddr>().ok());
         read.find(|address| !is_proxy(*address))
     }
@@ -108,7 +111,9 @@ impl Request {
         })
     }
 
-    /// Whether the request comes from one of our own pages, as far as the browser says where it comes from.
+    /// Reports whether the request comes from a page of the console, as far as the browser's
+    /// headers tell. A request without these headers passes: it does not come from a current
+    /// browser.
     pub(crate) fn is_from_here(&self) -> bool {
         if let Some(site) = self.header("sec-fetch-site")
             && !matches!(site, "same-origin" | "none")
@@ -120,7 +125,8 @@ impl Request {
         host.is_some() && host == self.header(HOST)
     }
 
-    /// Whether somebody has followed a link on a page of another site: browsers leave the cookie out then.
+    /// Reports whether the visitor followed a link on another site. Browsers leave out our
+    /// `SameSite=Strict` cookie then.
     pub(crate) fn is_link_from_elsewhere(&self) -> bool {
         self.method == Method::GET
             && self.header("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
@@ -129,27 +135,29 @@ impl Request {
 }
 
 impl Form {
-    /// Reads a form of up to so many bytes; `None` if it is longer, or does not arrive.
+    /// Reads a form of at most `most` bytes; `None` if it is longer or does not arrive in time.
     #[expect(clippy::disallowed_methods, reason = "`Limited` is the bound")]
     pub(crate) async fn read(body: Incoming, most: usize) -> Option<Self> {
         let collected = tokio::time::timeout(FORM_LIMIT, Limited::new(body, most).collect()).await;
         Some(Self(pairs(&collected.ok()?.ok()?.to_bytes())))
     }
 
-    /// A field; empty if it is not there.
+    /// Returns a field without surrounding spaces, empty if absent.
     pub(crate) fn field(&self, name: &str) -> &str {
         self.text(name).trim()
     }
 
-    /// The same as it was typed, with the spaces around it.
+    /// Returns a field as typed, with surrounding spaces.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
     }
 }
 
-/// A path that leads to one of our own pages: what is to be opened after signing in is said by an address that anybody can write.
+/// Returns a path if it leads to a page of the console, else `/`. The path after signing in comes
+/// from the address, which an attacker can choose.
 pub(crate) fn local_path(text: &str) -> &str {
-    // As browsers read it: what looks like a path may name a host.
+    // Checked with a URL parser, because browsers read some paths as hosts, such as
+    // `/\evil.example`.
     let leads_here = || {
         let here = Url::parse("http://console.invalid/").ok()?;
         let there = here.join(text).ok()?;
@@ -159,10 +167,11 @@ pub(crate) fn local_path(text: &str) -> &str {
     if is_path && leads_here() == Some(true) { text } else { "/" }
 }
 
-/// A text as a part of a path.
+/// Encodes a text as a segment of a path.
 pub(crate) fn encoded(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    // An object whose name ends like a twin is no twin.
+    // The page of an object whose name ends in `.json` must not be read as the JSON form of another
+    // page.
     let (text, suffix) = text.strip_suffix(".json").map_or((text, ""), |stem| (stem, "%2Ejson"));
     if suffix.is_empty() && text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
@@ -175,7 +184,7 @@ fn pairs(text: &[u8]) -> Vec<(String, String)> {
     parse(text).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
-/// `None` if what stands there is no text.
+/// Decodes `%` escapes; `None` if the result is not UTF-8.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

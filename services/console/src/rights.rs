@@ -1,4 +1,4 @@
-//! What somebody may see: the answers of the API server about `get`, remembered briefly.
+//! Rights of visitors: answers of the API server about `get`, cached briefly.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use groundwork_grpc::{Access, ResourceAttributes, User};
 use moka::future::Cache;
 use tonic::Status;
 
-/// How long it is remembered which namespaces a user sees.
+/// Time for which the visible namespaces of a user are cached.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// Answers that are remembered.
+/// Number of cached answers.
 const MOST: u64 = 5_000;
-/// Questions that are under way at a time for one user.
+/// Questions about one user that are sent at the same time.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Where a user may see the objects of a kind.
+/// Namespaces in which a user may see the objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Visible {
     Everywhere,
@@ -33,22 +33,23 @@ impl Visible {
     }
 }
 
-/// What the answer is for: namespaces are asked about that have something to show there.
+/// Purpose of an answer. Each purpose asks about other namespaces, so its answers are cached
+/// separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Purpose {
     Lists,
     Events,
 }
 
-/// A kind of objects, as rights name it: group and plural.
+/// Group and plural of a kind, as access reviews name it.
 pub(crate) type KindOfRight = (&'static str, &'static str);
 
-/// The group and plural of a kind.
+/// Returns the group and plural of a kind.
 pub(crate) const fn of_kind<K: groundwork_api::Kind>() -> KindOfRight {
     (K::GROUP, K::PLURAL)
 }
 
-/// Asks the API server. Clones share what they remember.
+/// Client for access reviews. Clones share one cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Rights {
     access: Access,
@@ -61,11 +62,12 @@ impl Rights {
         Self { access, visible }
     }
 
-    /// Where a user may `get` objects of a kind. `namespaces` are those that have any: rights in others show nothing.
+    /// Returns where a user may `get` objects of a kind. Only `namespaces`, which contain such
+    /// objects, are asked about.
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` when the API server gives no answer.
+    /// `UNAVAILABLE` when the API server does not answer.
     pub(crate) async fn visible(
         &self,
         user: &User,
@@ -74,6 +76,7 @@ impl Rights {
         namespaces: impl FnOnce() -> BTreeSet<Arc<str>>,
     ) -> Result<Arc<Visible>, Status> {
         let ask = async {
+            // One question about the whole cluster may save one for each namespace.
             if self.may(user, "get", kind, None, None).await? {
                 return Ok(Arc::new(Visible::Everywhere));
             }
@@ -88,11 +91,8 @@ impl Rights {
         answer.map_err(|status: Arc<Status>| (*status).clone())
     }
 
-    /// Whether a user may do something with one object, or with all of a namespace or the cluster.
-    ///
-    /// # Errors
-    ///
-    /// As [`Rights::visible`].
+    /// Reports whether a user may do something with one object, with all objects of a namespace, or
+    /// in the whole cluster.
     pub(crate) async fn may(
         &self,
         user: &User,
@@ -104,11 +104,7 @@ impl Rights {
         self.access.may(user, verb, &ResourceAttributes { group, resource, namespace, name }).await
     }
 
-    /// True if a user may `get` objects like one, where it is.
-    ///
-    /// # Errors
-    ///
-    /// As [`Rights::visible`].
+    /// Reports whether a user may `get` all objects of the same kind and namespace as `object`.
     pub(crate) async fn may_see(&self, user: &User, object: &ObjectId) -> Result<bool, Status> {
         let attributes = ResourceAttributes {
             group: object.kind.group(),
@@ -129,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// An API server that lets everybody get everything in namespaces, and nothing in all of them.
+    /// An API server that allows everything inside a namespace, and nothing for the whole cluster.
     #[expect(clippy::disallowed_methods, reason = "the request is one of the test")]
     fn access() -> Access {
         let server = tower::service_fn(|request: http::Request<Body>| async move {
@@ -142,7 +138,8 @@ mod tests {
         Access::new(Client::new(server, "default"), "console")
     }
 
-    /// Lists and events ask about other namespaces: an answer for the one hides nothing from the other.
+    /// Lists and events ask about other namespaces, so a cached answer for one must not serve the
+    /// other.
     #[tokio::test]
     async fn what_is_remembered_is_for_one_purpose() {
         let rights = Rights::new(access());

@@ -1,4 +1,4 @@
-//! Connections of browsers: as many as there may be, and none that takes part without reading.
+//! HTTP server for browsers, with limits on connections and on stalled reads and writes.
 
 mod stalled;
 
@@ -19,18 +19,19 @@ use tokio_util::task::TaskTracker;
 use crate::answer::Body;
 use stalled::StalledWrites;
 
-/// Connections at a time, of which each open page holds one.
+/// Connections at a time, in total and from one address. Each open page with live updates keeps
+/// one.
 const CONNECTIONS: Limits = Limits { all: 2_000, address: 500 };
-/// How long a head may take to arrive, and a connection may be idle.
+/// Time limit for the head of a request, and for an idle connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
-/// How long a browser may take to read anything of what is on its way.
+/// Time limit for a browser to read anything of a response.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
-/// Bytes of an answer that wait for a browser; the rest waits where it is made.
+/// Bytes of a response buffered for a browser. A stream pauses when the buffer is full.
 const BUFFER: usize = 16 << 10;
-/// How long connections may take to end.
+/// Time limit for connections to end at shutdown.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// Why the console cannot be reached.
+/// Errors that keep the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address cannot be bound.
@@ -38,7 +39,7 @@ pub enum ServerError {
     Bind { address: SocketAddr, source: std::io::Error },
 }
 
-/// Answers a request of somebody at an address.
+/// Handler of requests, given the address of the connection's other end.
 pub(crate) trait Handler: Send + Sync + 'static {
     fn handle(
         self: Arc<Self>,
@@ -47,14 +48,14 @@ pub(crate) trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// A port that is open.
+/// A bound port.
 #[derive(Debug)]
 pub(crate) struct Server {
     port: Port,
 }
 
 impl Server {
-    /// Takes the port; `is_proxy` tells the addresses of trusted proxies.
+    /// Binds the port. `is_proxy` reports whether an address belongs to a trusted proxy.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl Server {
         self.port.address()
     }
 
-    /// Serves until `end`; then connections get a moment to end.
+    /// Serves requests until `end` is cancelled. Open connections then get `END_LIMIT` to finish.
     pub(crate) async fn serve<H: Handler>(self, handler: Arc<H>, end: CancellationToken) {
         let connections = TaskTracker::new();
         while let Some(visit) = end.run_until_cancelled(self.port.accept()).await {

@@ -1,4 +1,4 @@
-//! What the console can be told.
+//! Command-line settings of the console.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 use clap::Args;
 use http::HeaderName;
 
-/// What is the console's own, wherever it runs.
+/// Settings of the console itself, whether it runs alone or with other services.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// Where pages are served; port 0 takes a free one, which is logged
+    /// Address to serve pages at; port 0 takes a free port, which is logged
     #[arg(long, default_value = "127.0.0.1:0", env = "GROUNDWORK_CONSOLE_ADDRESS", value_name = "ADDRESS")]
     pub console_address: SocketAddr,
 
-    /// Browsers reach the console with TLS, which a proxy in front of it ends: cookies go over encrypted connections only
+    /// Mark cookies as for HTTPS only, because a proxy in front of the console ends TLS
     #[arg(long, env = "GROUNDWORK_CONSOLE_HTTPS")]
     pub console_https: bool,
 
@@ -23,50 +23,56 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_ALLOW_OPERATIONS")]
     pub allow_operations: bool,
 
-    /// Header in which a proxy that signs people in says who they are, such as x-forwarded-user
+    /// Header in which an authenticating proxy names the user, such as x-forwarded-user
     #[arg(long, env = "GROUNDWORK_PROXY_USER_HEADER", value_name = "NAME", requires = "trusted_proxies")]
     pub proxy_user_header: Option<HeaderName>,
 
-    /// Header in which it says their groups, separated by commas
+    /// Header in which that proxy lists the user's groups, separated by commas
     #[arg(long, env = "GROUNDWORK_PROXY_GROUPS_HEADER", value_name = "NAME", requires = "proxy_user_header")]
     pub proxy_groups_header: Option<HeaderName>,
 
-    /// Addresses or networks of proxies in front of the console, separated by commas, such as 127.0.0.1,10.0.0.0/8: what others say in these headers, and in X-Forwarded-For, is nothing
+    /// Addresses or networks of trusted proxies, separated by commas, such as 127.0.0.1,10.0.0.0/8.
+    /// The headers above, and X-Forwarded-For, are ignored on requests from other addresses
     #[arg(long, env = "GROUNDWORK_TRUSTED_PROXIES", value_name = "ADDRESSES", value_delimiter = ',')]
     pub trusted_proxies: Vec<Network>,
 }
 
-/// Where the renderer is, which reads the journal.
+/// Address of the renderer, which reads the journal and makes plans.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Renderer")]
 pub struct RendererArguments {
-    /// The renderer, such as http://renderer:8080; without it there are no pages of the journal
+    /// URL of the renderer, such as http://renderer:8080; without it there are no pages of the
+    /// journal
     #[arg(long, env = "GROUNDWORK_RENDERER", value_name = "URL")]
     pub renderer: Option<String>,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    /// PEM file with certificates to trust for an https URL; by default those of the system
     #[arg(long, env = "GROUNDWORK_RENDERER_TLS_CA", value_name = "FILE")]
     pub renderer_tls_ca: Option<PathBuf>,
 
-    // Never the token for the API server: whoever stands in the place of the renderer would have the rights of this service.
-    /// File with the token to show there, made for the audience groundwork-renderer only; read again when it changes
+    // A token for the API server must never be used here: a server that poses as the renderer would
+    // gain the rights of the console.
+    /// File with the token for the renderer, of the audience groundwork-renderer only; read again
+    /// when it changes
     #[arg(long, env = "GROUNDWORK_RENDERER_TOKEN_FILE", value_name = "FILE")]
     pub renderer_token_file: Option<PathBuf>,
 }
 
-/// Where the variant service is, which tells what sets would do.
+/// Address of the variant service, which plans PackageVariantSets.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Variant service")]
 pub struct VariantArguments {
-    /// The variant service, such as http://variant:8080; without it no PackageVariantSets can be planned
+    /// URL of the variant service, such as http://variant:8080; without it PackageVariantSets
+    /// cannot be planned
     #[arg(long, env = "GROUNDWORK_VARIANT", value_name = "URL")]
     pub variant: Option<String>,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    /// PEM file with certificates to trust for an https URL; by default those of the system
     #[arg(long, env = "GROUNDWORK_VARIANT_TLS_CA", value_name = "FILE")]
     pub variant_tls_ca: Option<PathBuf>,
 
-    /// File with the token to show there, made for the audience groundwork-variant only; read again when it changes
+    /// File with the token for the variant service, of the audience groundwork-variant only; read
+    /// again when it changes
     #[arg(long, env = "GROUNDWORK_VARIANT_TOKEN_FILE", value_name = "FILE")]
     pub variant_token_file: Option<PathBuf>,
 }
@@ -77,15 +83,15 @@ impl Default for Settings {
     }
 }
 
-/// Addresses that begin alike.
+/// A range of addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
-    /// Bits that are the same in all of them.
+    /// Number of leading bits that all addresses of the network share.
     prefix: u32,
 }
 
-/// Why a text names no network.
+/// The text is neither an address nor a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no address and no network such as 10.0.0.0/8")]
 pub struct NetworkError(String);
@@ -106,12 +112,14 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// Whether an address is one of these.
+    /// Reports whether an address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let begin_alike = |one: u128, other: u128, bits: u32| {
             let shift = bits - self.prefix;
+            // A shift by all 128 bits would overflow.
             self.prefix == 0 || one >> shift == other >> shift
         };
+        // A socket for both versions of IP shows IPv4 peers as `::ffff:10.0.0.1`.
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(one), IpAddr::V4(other)) => {
                 begin_alike(u32::from(one).into(), u32::from(other).into(), 32)

@@ -1,4 +1,5 @@
-//! Where blueprints say what belongs to Installations: the journal of the renderer has it, and is asked once for all who look at a job.
+//! Places in blueprints that declare the objects of an Installation. They come from the renderer's
+//! journal, and all visitors of a job's page share one cached answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +17,21 @@ use tokio::time::timeout;
 use crate::journal::replay;
 use crate::landscape::Place;
 
-/// How long an answer holds: a job that runs may still tell of more.
+/// Time for which an answer is cached. It is short because a running job adds entries.
 const REMEMBERED: Duration = Duration::from_secs(5);
-/// Jobs whose answers are remembered.
+/// Number of jobs with cached answers.
 const MOST: u64 = 1_000;
-/// What a page waits for the journal. It shows what it has without it, too.
+/// Time that a page waits for the journal before it is shown without the places.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Places in a blueprint by what is written there, named as [`groundwork_lifecycle::sources::Made::subject`] does.
+/// Places in a blueprint, by subjects in the form of
+/// [`groundwork_lifecycle::sources::Made::subject`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written(BTreeMap<String, String>);
 
 impl Written {
-    /// The place in the blueprint, such as `deployExecutions[default] (deploy.yaml, line 2)`.
+    /// Returns the place in the blueprint, such as `deployExecutions[default] (deploy.yaml, line
+    /// 2)`.
     pub(crate) fn place(&self, subject: &str) -> Option<&str> {
         self.0.get(subject).map(String::as_str)
     }
@@ -46,10 +49,10 @@ impl FromIterator<JournalEntry> for Written {
     }
 }
 
-/// A job of an Installation, by when it began and ended.
+/// A job of an Installation, identified by its begin and end.
 pub(crate) type JobOf = (Place, Option<Timestamp>, Option<Timestamp>);
 
-/// What the journal said.
+/// Cache of the journal's answers by job.
 pub(crate) struct Sources(Cache<JobOf, Option<Arc<Written>>>);
 
 impl Sources {
@@ -57,7 +60,8 @@ impl Sources {
         Self(Cache::builder().max_capacity(MOST).time_to_live(REMEMBERED).build())
     }
 
-    /// Of the last job of an Installation; `None` if the journal cannot be read in time.
+    /// Returns the places of the last job of an Installation; `None` if the journal cannot be read
+    /// in time.
     pub(crate) async fn of(&self, job: JobOf, renderer: &RendererClient<Channel>) -> Option<Arc<Written>> {
         let name = ObjectName { namespace: job.0.namespace.to_string(), name: job.0.name.to_string() };
         self.0.get_with(job, async { read(name, renderer.clone()).await.map(Arc::new) }).await

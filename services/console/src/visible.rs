@@ -1,12 +1,15 @@
-//! Characters that nobody sees, or that turn the direction of what is read, made visible: names and messages are written by strangers.
+//! Makes invisible characters visible, and those that change the direction of text: names and
+//! messages come from untrusted authors.
 
-/// A text in which every such character is shown by its number, as `⟨U+202E⟩`. Line breaks and tabs stay. It is applied to whole pages,
-/// after markup was escaped, so that no place can be forgotten; what it writes means nothing in HTML.
+/// Replaces each such character by its code point, as in `⟨U+202E⟩`. Line breaks and tabs stay. It
+/// runs over whole pages after markup is escaped, so that no part of a page can be forgotten; the
+/// replacement has no meaning in HTML.
 pub(crate) fn visible(text: String) -> String {
     replaced(text, |character| format!("⟨U+{:04X}⟩", u32::from(character)))
 }
 
-/// The same for JSON: as the escape that a program reads as the character itself.
+/// Replaces each such character in JSON by its `\u` escape, which a program reads as the character
+/// itself.
 pub(crate) fn visible_json(text: String) -> String {
     replaced(text, |character| {
         let mut units = [0; 2];

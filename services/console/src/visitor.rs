@@ -1,4 +1,5 @@
-//! Who is looking: by a bearer token that they have shown, or by what a proxy in front of the console says.
+//! Identity of visitors: from a bearer token that they present, or from the headers of a trusted
+//! proxy in front of the console.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,14 +17,15 @@ use tonic::Status;
 use crate::request::Request;
 use crate::settings::{Network, Settings};
 
-/// What browsers keep in a cookie is four kilobytes.
+/// Longest token in bytes. Browsers keep cookies of up to 4 KB, and Base64 makes the token a third
+/// longer.
 const LONGEST_TOKEN: usize = 2_900;
-/// Group of everybody whom somebody has authenticated.
+/// Group that Kubernetes gives every authenticated user.
 const AUTHENTICATED: &str = "system:authenticated";
-/// Names that only the API server gives.
+/// Prefix of names that only the API server may assign.
 const RESERVED: &str = "system:";
 
-/// How people sign in.
+/// Ways of signing in.
 #[derive(Debug, Clone)]
 pub(crate) struct SignIn {
     access: Access,
@@ -31,7 +33,7 @@ pub(crate) struct SignIn {
     is_https: bool,
 }
 
-/// A proxy that signs people in.
+/// A proxy that authenticates users.
 #[derive(Debug, Clone)]
 struct Proxy {
     user: HeaderName,
@@ -39,17 +41,17 @@ struct Proxy {
     networks: Vec<Network>,
 }
 
-/// Somebody who has signed in.
+/// A user who has signed in.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     pub(crate) user: Arc<User>,
-    /// The token that they have shown; a proxy shows none.
+    /// Token of the visitor. Absent behind a proxy, which passes none on.
     token: Option<Arc<SecretString>>,
-    /// What only this browser has, so that forms can be told from those of others.
+    /// Secret of this browser, from which the keys of its forms are derived.
     secret: Arc<SecretString>,
-    /// A cookie to set, so that the browser has such a secret.
+    /// Cookie to set if the browser has no such secret yet.
     pub(crate) new_cookie: Option<String>,
-    /// Whether there is something to sign out of.
+    /// True if there is a token cookie that signing out would remove.
     pub(crate) has_cookie: bool,
 }
 
@@ -59,7 +61,7 @@ impl fmt::Debug for Visitor {
     }
 }
 
-/// Why a token cannot be taken.
+/// Reasons for which a token cannot be stored in a cookie.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenProblem {
     #[error("A token is missing.")]
@@ -80,11 +82,12 @@ impl SignIn {
         Self { access, proxy, is_https: settings.console_https }
     }
 
-    /// Who makes a request.
+    /// Returns the author of a request. A token comes before the headers of a proxy.
     ///
     /// # Errors
     ///
-    /// `UNAUTHENTICATED` if nobody has signed in, or their token has ended; `UNAVAILABLE` when the API server gives no answer.
+    /// `UNAUTHENTICATED` if the request names no user or the token has expired; `UNAVAILABLE` when
+    /// the API server does not answer.
     pub(crate) async fn visitor(&self, request: &Request) -> Result<Visitor, Status> {
         let bearer = request.header(AUTHORIZATION).and_then(bearer);
         let cookie = request.cookie(self.token_cookie()).and_then(token_of_cookie);
@@ -105,7 +108,7 @@ impl SignIn {
         }
     }
 
-    /// The user of a token that somebody types.
+    /// Returns the user of a token that was typed into the sign-in form.
     ///
     /// # Errors
     ///
@@ -114,11 +117,12 @@ impl SignIn {
         self.access.authenticate_token(token, Some(request.peer)).await
     }
 
-    /// The cookie that keeps a token; scripts do not see it, and no other site's requests carry it.
+    /// Returns the cookie that stores a token. Scripts cannot read it, and browsers do not send it
+    /// with requests of other sites.
     ///
     /// # Errors
     ///
-    /// The token cannot be kept.
+    /// The token is empty or too long.
     pub(crate) fn cookie(&self, token: &str) -> Result<String, TokenProblem> {
         match token.len() {
             0 => Err(TokenProblem::Missing),
@@ -127,7 +131,7 @@ impl SignIn {
         }
     }
 
-    /// The cookie that takes the token away.
+    /// Returns the cookie that removes the token.
     pub(crate) fn no_cookie(&self) -> String {
         self.set(self.token_cookie(), "; Max-Age=0")
     }
@@ -144,7 +148,8 @@ impl SignIn {
         Ok((Arc::new(SecretString::from(made)), Some(cookie)))
     }
 
-    // With the prefix no other host of the domain, and no page without TLS, can set them.
+    // Browsers accept a `__Host-` cookie only over TLS and only from this host, so that another
+    // host of the domain cannot plant one.
     fn token_cookie(&self) -> &'static str {
         if self.is_https { "__Host-groundwork-token" } else { "groundwork-token" }
     }
@@ -160,11 +165,12 @@ impl SignIn {
 }
 
 impl Proxy {
-    /// Whom a trusted proxy names. Names that only the API server gives are nobody's.
+    /// Returns the user that a trusted proxy names. Names with the prefix `system:` are ignored,
+    /// because only the API server assigns them.
     ///
     /// # Errors
     ///
-    /// It names two: one of them is what a browser has sent.
+    /// The header occurs twice: the proxy has passed on the one that a browser sent.
     fn user(&self, request: &Request) -> Result<Option<User>, Status> {
         if !self.networks.iter().any(|network| network.contains(request.peer)) {
             return Ok(None);
@@ -187,20 +193,21 @@ impl Proxy {
 }
 
 impl Visitor {
-    /// The token with which the API server is asked in their own name.
+    /// Returns the token for requests in the visitor's own name.
     pub(crate) fn token(&self) -> Option<&SecretString> {
         self.token.as_deref()
     }
 
-    /// What a form of theirs carries that does something at an address: nobody else can know it.
+    /// Returns the key of the visitor's form for an action. Other sites cannot compute it, which
+    /// protects against forged requests.
     pub(crate) fn form_key(&self, action: &str) -> String {
         HEXLOWER.encode(&self.mac(action).finalize().into_bytes())
     }
 
-    /// Whether a form carries that.
+    /// Reports whether a submitted form has the right key for an action.
     pub(crate) fn has_form_key(&self, action: &str, key: &str) -> bool {
         let key = HEXLOWER.decode(key.as_bytes()).unwrap_or_default();
-        // Takes the same time however much of it is right.
+        // Compares in constant time, so that the time does not reveal how much of a key is right.
         self.mac(action).verify_slice(&key).is_ok()
     }
 

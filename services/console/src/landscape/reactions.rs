@@ -1,23 +1,24 @@
-//! How soon the services take up what is asked of them: from the event that shows it asked to the one that shows it taken up.
+//! Measures how soon the services take up requests and jobs: the time from the event that first
+//! shows the request to the event that shows it taken up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Reactions that are kept, whatever their age.
+/// Number of reactions kept, whatever their age.
 const MOST: usize = 4_000;
 
-/// Who is to take something up.
+/// The service that has to take something up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Taker {
-    /// Requests to Installations, by annotation.
+    /// Takes up the operation annotations of Installations.
     Renderer,
-    /// Jobs of items, by the type of the items.
+    /// Takes up the jobs of DeployItems of one type.
     Deployer(Arc<str>),
 }
 
-/// Something that was taken up.
+/// A request or job that was taken up, and the time that took.
 #[derive(Debug, Clone)]
 pub(crate) struct Reaction {
     pub(crate) namespace: Arc<str>,
@@ -26,12 +27,14 @@ pub(crate) struct Reaction {
     pub(crate) elapsed: SignedDuration,
 }
 
-/// The last reactions, oldest first.
+/// The latest reactions, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Reactions(VecDeque<Reaction>);
 
 impl Reactions {
-    /// Since when an object waits, as an event at a time shows it that was seen to wait since an earlier one. What has ended to wait is a reaction.
+    /// Returns the time since which an object waits, after an event at time `at`. `waited_since` is
+    /// the result of the object's event before. If the object waited then and does not wait now,
+    /// its wait is recorded as a reaction.
     pub(super) fn take(
         &mut self,
         waited_since: Option<Timestamp>,

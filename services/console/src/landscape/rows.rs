@@ -1,4 +1,4 @@
-//! What a row holds, read from what an event shows.
+//! Rows of the landscape, read from the snapshots in events.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use groundwork_lifecycle::machine::Phase;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-/// How an object stands: what people ask first.
+/// State of an object, in the order in which pages sort: what needs attention comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Failed,
     Running,
-    /// No job has begun.
+    /// No job has begun yet.
     New,
     Succeeded,
 }
@@ -25,7 +25,7 @@ pub(crate) enum State {
 impl State {
     pub(crate) const ALL: [Self; 4] = [Self::Failed, Self::Running, Self::New, Self::Succeeded];
 
-    /// As addresses and style sheets name it.
+    /// Returns the name of the state in addresses and style sheets.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -36,14 +36,14 @@ impl State {
     }
 }
 
-/// The current or last job.
+/// The current job, or else the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) state: State,
     pub(crate) phase: Phase,
     pub(crate) is_deleting: bool,
     pub(crate) began: Option<Timestamp>,
-    /// Absent while it runs.
+    /// End of the job, absent while it runs.
     pub(crate) ended: Option<Timestamp>,
 }
 
@@ -62,31 +62,32 @@ impl Job {
             Phase::Failed | Phase::DeleteFailed => State::Failed,
             _ => State::Succeeded,
         };
+        // A job that has just begun still has the end of the job before in its status.
         let ended = ended.filter(|ended| !job.is_running() && began.is_none_or(|began| *ended >= began));
         Self { state, phase, is_deleting: snapshot.deletion_timestamp.is_some(), began, ended }
     }
 
-    /// How long it took, or has taken until now.
+    /// Returns the duration of the job: until its end, or until now while it runs.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Option<SignedDuration> {
         let end = if self.state == State::Running { Some(now) } else { self.ended };
         Some(end?.duration_since(self.began?).max(SignedDuration::ZERO))
     }
 }
 
-/// An Installation.
+/// Row of an Installation.
 #[derive(Debug, Clone)]
 pub(crate) struct InstallationRow {
     pub(crate) job: Job,
-    /// Name of the Installation that it is nested in.
+    /// Name of the Installation that this one is nested in.
     pub(crate) parent: Option<Box<str>>,
-    /// Its name inside of that.
+    /// Name of a nested Installation in the blueprint of its parent.
     pub(crate) template: Box<str>,
     pub(crate) component: Arc<str>,
     pub(crate) version: Arc<str>,
     pub(crate) context: Arc<str>,
-    /// A request that has not been taken up yet.
+    /// Operation annotation that the renderer has not taken up yet.
     pub(crate) requested: Option<Arc<str>>,
-    /// When an event showed that request first.
+    /// Time of the first event that showed the request.
     pub(crate) waits_since: Option<Timestamp>,
     pub(crate) interface: Interface,
 }
@@ -108,17 +109,17 @@ impl InstallationRow {
     }
 }
 
-/// An Execution or an item.
+/// Row of an Execution or a DeployItem.
 #[derive(Debug, Clone)]
 pub(crate) struct PartRow {
     pub(crate) job: Job,
-    /// Of an item the name of its Execution.
+    /// Name of the Execution, for an item.
     pub(crate) owner: Option<Box<str>>,
-    /// Of an item its name in the blueprint.
+    /// Name in the blueprint, for an item.
     pub(crate) template: Box<str>,
-    /// Of an item its deployer type.
+    /// Deployer type, for an item.
     pub(crate) type_: Arc<str>,
-    /// Of an item, when an event showed first that its job waits for a deployer.
+    /// Time of the first event that showed the item's job waiting for a deployer.
     pub(crate) waits_since: Option<Timestamp>,
 }
 
@@ -141,13 +142,13 @@ impl PartRow {
     }
 }
 
-/// How a set or a variant stands, by its conditions (`packagevariants.md` 2.10, 4.8).
+/// State of a set or a variant, read from its conditions (`packagevariants.md` 2.10, 4.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PackageState {
-    /// It cannot go on until somebody changes something.
+    /// Cannot continue until a user changes something.
     Stalled,
-    /// It is to be worked on, or to be tried again.
+    /// Waits for its first run or for a retry.
     Pending,
     Ready,
 }
@@ -175,14 +176,14 @@ impl PackageState {
     }
 }
 
-/// A PackageVariantSet.
+/// Row of a PackageVariantSet.
 #[derive(Debug, Clone)]
 pub(crate) struct SetRow {
     pub(crate) uid: Arc<str>,
     pub(crate) state: PackageState,
     pub(crate) is_deleting: bool,
     pub(crate) upstream: Box<str>,
-    /// Entries of what it selects.
+    /// Number of entries in `spec.targets`.
     pub(crate) targets: usize,
 }
 
@@ -199,7 +200,8 @@ impl SetRow {
     }
 }
 
-/// The packages that a set derives from; of a PackageRevisionSet its name.
+/// Returns the upstream packages of a set as text. A set that derives from a PackageRevisionSet
+/// gives the name of that.
 fn upstreams(set: view::PackageVariantSet<'_>) -> String {
     let package = |repository: &str, package: &str, revision_set: &str| match revision_set {
         "" => format!("{repository}/{package}"),
@@ -214,12 +216,12 @@ fn upstreams(set: view::PackageVariantSet<'_>) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// A PackageVariant.
+/// Row of a PackageVariant.
 #[derive(Debug, Clone)]
 pub(crate) struct VariantRow {
     pub(crate) state: PackageState,
     pub(crate) is_deleting: bool,
-    /// UID of the set that made it.
+    /// UID of the set that created the variant.
     pub(crate) set: Option<Arc<str>>,
     pub(crate) upstream: Arc<str>,
     pub(crate) downstream_repository: Arc<str>,
@@ -245,14 +247,14 @@ impl VariantRow {
     }
 }
 
-/// An event, for the page that shows them.
+/// Row of an event, for the page of events.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenEvent {
     pub(crate) object: ObjectId,
     pub(crate) time: Timestamp,
-    /// Absent if the object was deleted.
+    /// Absent if the event is a deletion.
     pub(crate) resource_version: Option<Box<str>>,
-    /// What the status says, where the kind has that.
+    /// Phase in the status, empty for kinds without phases.
     pub(crate) phase: &'static str,
 }
 
@@ -261,7 +263,8 @@ impl SeenEvent {
         let (resource_version, phase) = match &event.change {
             Change::Applied(snapshot) => {
                 let is_landscaper = event.object.kind.group() == groundwork_api::Installation::GROUP;
-                // One path for all kinds that have a phase.
+                // All of Landscaper's kinds keep the phase at the same path, so that the view of an
+                // Installation reads each of them.
                 let phase = if is_landscaper { view::Installation(snapshot).phase() } else { "" };
                 (Some(snapshot.resource_version.as_str().into()), Phase::of(Some(phase)).as_str())
             }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// An object as the stream shows it.
+/// Returns the stream's event for an object.
 pub(crate) fn shown<K: groundwork_api::Kind>(name: &str, object: &Value) -> Feed {
     let watched = WATCHED.iter().find(|watched| watched.kind == K::KIND).unwrap();
     let texts = |field: &str| -> BTreeMap<String, String> {
@@ -45,7 +45,8 @@ fn gone<K: groundwork_api::Kind>(name: &str) -> Feed {
     event::<K>(name, Change::Deleted(Snapshot { resource_version: "8".to_owned(), ..Snapshot::default() }))
 }
 
-/// An Installation with a job in a phase, which ended unless the phase is one of work.
+/// An Installation whose job is in a phase. The job has ended unless the phase is one in which work
+/// is done.
 pub(crate) fn installation(name: &str, phase: &str, parent: Option<&str>, spec: &Value) -> Feed {
     let is_over = matches!(phase, "Succeeded" | "Failed");
     let mut object = json!({
@@ -60,7 +61,7 @@ pub(crate) fn installation(name: &str, phase: &str, parent: Option<&str>, spec: 
     shown::<Installation>(name, &object)
 }
 
-/// What imports and exports data of these names.
+/// Returns a spec that imports and exports data of these names.
 pub(crate) fn flows(imports: &[&str], exports: &[&str]) -> Value {
     let list = |names: &[&str]| -> Vec<Value> {
         names.iter().map(|name| json!({"name": name, "dataRef": name})).collect()
@@ -68,7 +69,7 @@ pub(crate) fn flows(imports: &[&str], exports: &[&str]) -> Value {
     json!({"imports": {"data": list(imports)}, "exports": {"data": list(exports)}})
 }
 
-/// A landscape that has taken these in.
+/// Returns a landscape that has read these events.
 pub(crate) fn landscape(feeds: &[Feed]) -> (Landscape, Filler) {
     let (landscape, filler) = Landscape::new(Vec::new());
     filler.take(&Feed::Reset);
@@ -170,7 +171,7 @@ fn variants_belong_to_their_sets() {
     assert_eq!((&*set.upstream, &*content.sets[&place("several")].upstream), ("r/p", "r/p, base"));
 }
 
-/// What was known is not shown as if it were true once the stream begins anew.
+/// A reset of the stream empties the landscape, because objects may have been deleted unnoticed.
 #[test]
 fn a_reset_forgets_everything() {
     let (landscape, filler) = landscape(&[installation("shop", "Failed", None, &json!({}))]);
@@ -184,7 +185,7 @@ fn a_reset_forgets_everything() {
     assert!(!landscape.is_complete() && landscape.read().installations.is_empty());
 }
 
-/// The page of events has the last ones, and memory has no more.
+/// The landscape keeps `MOST_EVENTS` events and drops older ones.
 #[test]
 fn events_are_kept_up_to_a_number() {
     let feeds: Vec<_> =
@@ -193,7 +194,8 @@ fn events_are_kept_up_to_a_number() {
     assert_eq!(landscape.read().events.len(), MOST_EVENTS);
 }
 
-/// A page that was made before a change learns of it although it asks for changes only afterwards.
+/// A page learns of changes between its making and its subscription, because it sends its position
+/// along.
 #[test]
 fn a_position_tells_what_has_changed_since() {
     let (landscape, filler) = landscape(&[installation("shop", "Progressing", None, &json!({}))]);

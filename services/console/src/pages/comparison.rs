@@ -1,4 +1,4 @@
-//! What differs between two variants of a set.
+//! Page with the differences between two variants of a set.
 
 use groundwork_api::PackageVariant;
 use groundwork_fleet::{Field, differences};
@@ -12,23 +12,23 @@ use super::parts::path;
 use crate::landscape::{Content, Place};
 use crate::request::Request;
 
-/// Variants whose names a form proposes; others are typed.
+/// Names of variants that the form proposes. Other names can still be typed.
 const MOST_PROPOSED: usize = 1_000;
-/// Differences that are shown.
+/// Number of differences shown.
 const MOST_DIFFERENCES: usize = 1_000;
 
-/// A form that asks for two variants of a set, by their names.
+/// Form that asks for the names of two variants of a set.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     set: Option<Place>,
-    /// Names, with what they are derived for.
+    /// Name of each variant, with its downstream repository and package.
     proposed: Vec<(String, String)>,
     left: String,
     right: String,
 }
 
 impl Choice {
-    /// The variants of a set; nothing to choose from if the visitor may not see them.
+    /// Proposes the variants of a set. Proposes none if the visitor may not see them.
     pub(crate) fn new(content: &Content, place: &Place, sees_variants: bool, request: &Request) -> Self {
         let text = |name| request.parameter(name).to_owned();
         let mut choice = Self { left: text("left"), right: text("right"), ..Self::default() };
@@ -42,7 +42,8 @@ impl Choice {
         choice
     }
 
-    /// A list that both fields share: a set of hundreds is chosen from without a script, and named once.
+    /// Renders the form. Both fields share one `datalist`, so that a set of hundreds of variants
+    /// needs no script and each name is sent once.
     pub(crate) fn markup(&self) -> Markup {
         let Some(set) = self.set.as_ref().filter(|_| self.proposed.len() > 1) else { return html! {} };
         let field = |label: &str, name: &str, value: &str| {
@@ -76,13 +77,13 @@ pub(crate) struct ComparisonPage {
     #[serde(skip_serializing_if = "Option::is_none")]
     right: Option<Place>,
     differences: Vec<DifferenceView>,
-    /// Differences that are not shown.
+    /// Number of differences not shown.
     left_out: usize,
     #[serde(skip)]
     choice: Choice,
 }
 
-/// A field that is not the same in both; absent where it is not set.
+/// A field with different values. A side is absent where the field is not set.
 #[derive(Debug, Serialize)]
 struct DifferenceView {
     path: String,
@@ -93,12 +94,12 @@ struct DifferenceView {
 }
 
 impl ComparisonPage {
-    /// A page on which nothing is chosen yet.
+    /// A page before two variants are chosen.
     pub(crate) fn new(set: Place, choice: Choice) -> Self {
         Self { set, left: None, right: None, differences: Vec::new(), left_out: 0, choice }
     }
 
-    /// Adds what differs between two variants, given in the order in which they are shown.
+    /// Adds the differences between two variants, in the order in which the page shows them.
     pub(crate) fn compare(&mut self, left: (Place, &PackageVariant), right: (Place, &PackageVariant)) {
         let mut fields = Vec::new();
         for (section, [old, new]) in sections(left.1, right.1) {
@@ -112,7 +113,8 @@ impl ComparisonPage {
     }
 }
 
-/// What is compared of two variants, by its path: nothing that differs between any two objects, such as names and times.
+/// Returns the compared parts of two variants, by their paths. Names, times and other fields that
+/// differ between any two objects are left out.
 fn sections(left: &PackageVariant, right: &PackageVariant) -> [(&'static str, [Value; 2]); 5] {
     let both = |of: fn(&PackageVariant) -> Value| [left, right].map(of);
     [
@@ -129,7 +131,8 @@ fn sections(left: &PackageVariant, right: &PackageVariant) -> [(&'static str, [V
 
 fn spec(variant: &PackageVariant) -> Value {
     let mut spec = json!(variant.spec);
-    // One injector is written as a list of one or without the list.
+    // A single injector may be written with or without the list around it. Both forms must compare
+    // as equal.
     if let Ok(injectors) = variant.spec.injectors()
         && !injectors.is_empty()
     {
@@ -138,7 +141,8 @@ fn spec(variant: &PackageVariant) -> Value {
     spec
 }
 
-/// The status without what is compared by itself, and without the count of the object's own changes.
+/// Returns the status without the conditions, which are compared separately, and without
+/// `observedGeneration`, which counts the object's own changes.
 fn status(variant: &PackageVariant) -> Value {
     let mut status = variant.status.as_ref().map_or_else(|| json!({}), |status| json!(status));
     if let Some(members) = status.as_object_mut() {
@@ -148,7 +152,7 @@ fn status(variant: &PackageVariant) -> Value {
     status
 }
 
-/// Conditions by their types, in whichever order they stand, without their times.
+/// Returns the conditions by type, without their times, so that their order does not matter.
 fn conditions(variant: &PackageVariant) -> Value {
     let all = variant.status.iter().flat_map(|status| status.conditions.iter());
     let members: Map<String, Value> = all
@@ -160,7 +164,7 @@ fn conditions(variant: &PackageVariant) -> Value {
     Value::Object(members)
 }
 
-/// A value as people read it: text as it is, all else as JSON.
+/// Renders a value: text as it is, everything else as JSON.
 fn value(value: Option<&Value>) -> Markup {
     html! {
         @match value {
@@ -310,7 +314,8 @@ mod tests {
         assert_eq!((page.differences.len(), page.left_out), (MOST_DIFFERENCES, 5));
     }
 
-    /// All of a set are proposed, to those who may see them, and fields keep what was chosen.
+    /// The form proposes all variants of a set to visitors who may see them, and its fields keep
+    /// the choice.
     #[test]
     fn variants_are_chosen_without_a_script() {
         let owner = json!([{"apiVersion": "config.porch.kpt.dev/v1alpha1", "kind": "PackageVariantSet", "name": "edges",

@@ -1,4 +1,5 @@
-//! Component versions that Installations use, and the closure of one with effective versions.
+//! Pages of the component versions that Installations use, and of one closure with its effective
+//! versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::landscape::{Content, Place};
 use crate::request::Request;
 use crate::rights::Visible;
 
-/// References of a closure that are shown.
+/// Number of references shown of a closure.
 const MOST_REFERENCES: usize = 2_000;
 
 #[derive(Debug, Serialize)]
@@ -33,10 +34,11 @@ pub(crate) struct ComponentsPage {
 #[derive(Debug, Serialize)]
 struct ComponentRow {
     name: String,
-    /// As Installations write it.
+    /// Version as Installations write it.
     version: String,
     installations: usize,
-    /// One of those, whose closure is that of the component unless overwrites differ.
+    /// An Installation that uses the version. Its closure is that of the component unless
+    /// overwrites differ.
     #[serde(skip)]
     example: Place,
 }
@@ -118,31 +120,31 @@ impl Page for ComponentsPage {
     }
 }
 
-/// What the component of an Installation really is, with all that it references.
+/// Page of the component that an Installation effectively uses, with all that it references.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClosurePage {
     installation: Place,
     written: String,
     effective: String,
-    /// What overwrites did, as the condition of the Installation says it.
+    /// Effect of overwrites, from the Installation's condition.
     condition: String,
     rules: Vec<RuleView>,
     findings: Vec<String>,
     references: Vec<ReferenceView>,
-    /// References that are not shown.
+    /// Number of references not shown.
     left_out: usize,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleView {
-    /// From 1 on, as people count.
+    /// Number of the rule, counted from 1.
     rule: i32,
     outcome: &'static str,
-    /// Attributes in which the reference differs from what the rule looks for.
+    /// Attributes in which the reference differs from the pattern of the rule.
     differing: Vec<String>,
-    /// Attributes that a rule before has set already.
+    /// Attributes that an earlier rule has already set.
     conflicts: Vec<String>,
 }
 
@@ -152,7 +154,7 @@ struct ReferenceView {
     depth: usize,
     name: String,
     written: String,
-    /// Where overwrites make it another one.
+    /// Version after overwrites, if they change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     effective: Option<String>,
     state: &'static str,

@@ -1,4 +1,4 @@
-//! The last events of the stream.
+//! Page of the latest events of the stream.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::parts::{moment, path};
 use crate::landscape::{Content, Place, SeenEvent};
 use crate::request::Request;
 
-/// Kinds that have pages, with the first part of their addresses.
+/// Kinds that have pages, with the first segment of their addresses.
 const SECTIONS: [(&str, &str); 3] =
     [("installations", "installations"), ("packagevariantsets", "sets"), ("packagevariants", "variants")];
 
@@ -25,7 +25,7 @@ pub(crate) struct EventsPage {
     kinds: Vec<String>,
     #[serde(flatten)]
     paging: Paging,
-    /// The latest first.
+    /// Events, latest first.
     events: Vec<EventView>,
 }
 
@@ -37,14 +37,14 @@ struct EventView {
     #[serde(skip_serializing_if = "str::is_empty")]
     namespace: String,
     name: String,
-    /// Absent if the object was deleted.
+    /// Absent if the event is a deletion.
     resource_version: Option<String>,
     #[serde(skip_serializing_if = "str::is_empty")]
     phase: &'static str,
 }
 
 impl EventsPage {
-    /// `sees` says of a kind and a namespace whether the visitor may get its objects.
+    /// Lists the events for which `sees` is true: the visitor may `get` their objects.
     pub(crate) fn new(content: &Content, sees: impl Fn(&SeenEvent) -> bool, request: &Request) -> Self {
         let text = |name| request.parameter(name).to_owned();
         let (kind, namespace, q) = (text("kind"), text("namespace"), text("q"));

@@ -1,4 +1,5 @@
-//! Which Installations feed which, as a graph that is drawn on the server (`installations.md` 5.1).
+//! Graph of the data that Installations pass to each other, drawn on the server (`installations.md`
+//! 5.1).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,21 +10,21 @@ use serde::Serialize;
 use super::parts::{installation_link, installation_path};
 use crate::landscape::{Content, Place, State};
 
-/// Boxes of a graph. A larger one would show nothing.
+/// Number of boxes in a graph. A larger graph cannot be read.
 const MOST_BOXES: usize = 120;
 const WIDTH: usize = 210;
 const HEIGHT: usize = 44;
 const GAP_X: usize = 70;
 const GAP_Y: usize = 18;
-/// Characters of a name in a box.
+/// Characters of a name that fit into a box.
 const LONGEST_NAME: usize = 26;
 
-/// Installations of one scope, with what flows between them.
+/// Installations of one scope, and the data that flows between them.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Graph {
     boxes: Vec<GraphBox>,
     flows: Vec<Flow>,
-    /// Installations that found no room.
+    /// Number of Installations beyond `MOST_BOXES`.
     #[serde(rename = "leftOut")]
     left_out: usize,
 }
@@ -33,14 +34,14 @@ struct GraphBox {
     place: Place,
     state: State,
     phase: &'static str,
-    /// Column: behind all that feed it.
+    /// Column, to the right of all Installations that feed this one.
     #[serde(skip)]
     column: usize,
     #[serde(skip)]
     line: usize,
 }
 
-/// What one gives to another.
+/// Names that one Installation exports and another imports.
 #[derive(Debug, Serialize)]
 struct Flow {
     from: Place,
@@ -50,7 +51,7 @@ struct Flow {
     ends: (usize, usize),
 }
 
-/// A name that is imported or exported, as pages show it.
+/// Returns the name of an import or export as pages show it.
 pub(crate) fn shown((kind, name): &DataName) -> String {
     match kind {
         DataKind::Data => name.clone(),
@@ -59,7 +60,7 @@ pub(crate) fn shown((kind, name): &DataName) -> String {
 }
 
 impl Graph {
-    /// The graph of these Installations, which lie in one scope.
+    /// Builds the graph of Installations of one scope.
     pub(crate) fn among(content: &Content, places: &[Place]) -> Self {
         let known: Vec<_> = places
             .iter()
@@ -98,12 +99,12 @@ impl Graph {
         Self { boxes, flows: names.into_iter().map(flow).collect(), left_out }
     }
 
-    /// Whether anything flows.
+    /// Reports whether any data flows.
     pub(crate) fn has_flows(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// The picture, and the same in words.
+    /// Renders the picture, and the same as a list for screen readers.
     pub(crate) fn markup(&self, label: &str) -> Markup {
         let columns = self.boxes.iter().map(|shown| shown.column + 1).max().unwrap_or_default();
         let lines = self.boxes.iter().map(|shown| shown.line + 1).max().unwrap_or_default();
@@ -114,7 +115,8 @@ impl Graph {
             let ((x1, y1), (x2, y2)) = (corner(&self.boxes[flow.ends.0]), corner(&self.boxes[flow.ends.1]));
             let (x1, y1, y2) = (x1 + WIDTH, y1 + HEIGHT / 2, y2 + HEIGHT / 2);
             let bend = GAP_X / 2;
-            // What flows back, in a circle, goes around the outside.
+            // The curve leaves to the right and enters from the left, so that a flow back to an
+            // earlier column, in a circle, bends around the boxes.
             format!("M {x1} {y1} C {} {y1} {} {y2} {x2} {y2}", x1 + bend, x2.saturating_sub(bend))
         };
         html! {
@@ -154,7 +156,8 @@ fn short(name: &str) -> String {
     name.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
 }
 
-/// The column of each: one behind the last of those that feed it. What feeds itself in a circle stands where it was found.
+/// Returns the column of each Installation: one after the last of those that feed it. Installations
+/// in a circle never become ready, and keep the column that they have by then.
 fn columns(count: usize, flows: impl Iterator<Item = (usize, usize)> + Clone) -> Vec<usize> {
     let mut columns = vec![0; count];
     let mut waits_for = vec![0_usize; count];

@@ -1,4 +1,4 @@
-//! What stands around every page.
+//! Frame around every page: head, navigation, warnings and foot.
 
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
@@ -8,22 +8,22 @@ use super::Page;
 use crate::assets;
 use crate::landscape::Position;
 
-/// What the frame tells.
+/// Contents of the frame.
 #[derive(Debug, Default)]
 pub(crate) struct Frame<'a> {
-    /// Who has signed in; absent on pages for everybody.
+    /// Name of the visitor, absent on pages for everybody.
     pub(crate) user: Option<&'a str>,
-    /// Whether there is a cookie to take away.
+    /// True if the visitor has a token cookie, so that signing out has an effect.
     pub(crate) can_sign_out: bool,
-    /// Why what is shown may be old.
+    /// Problems of the console because of which the page may be out of date.
     pub(crate) problems: &'a [String],
     /// Path of the page, without its query.
     pub(crate) path: &'a str,
-    /// Address of the twin; absent for pages that have none.
+    /// Address of the JSON form, absent for pages that have none.
     pub(crate) twin: Option<String>,
-    /// How far the console had read; absent on pages that stay as they are.
+    /// Position of the console when the page was made, absent on pages without live updates.
     pub(crate) position: Option<Position>,
-    /// Seconds after which a browser without scripts asks again.
+    /// Seconds after which a browser without scripts loads the page again.
     pub(crate) again: Option<u32>,
 }
 
@@ -36,7 +36,7 @@ const SECTIONS: [(&str, &str); 6] = [
     ("/events", "Events"),
 ];
 
-/// The whole of a page.
+/// Renders a whole page as HTML.
 pub(crate) fn html(page: &impl Page, frame: &Frame<'_>, now: Timestamp) -> String {
     let is_here = |section: &str| match section {
         "/" => frame.path == "/",
@@ -94,7 +94,7 @@ pub(crate) fn html(page: &impl Page, frame: &Frame<'_>, now: Timestamp) -> Strin
     markup.into_string()
 }
 
-/// The twin of a page.
+/// Renders a page as JSON.
 pub(crate) fn json(page: &impl Page, problems: &[String]) -> String {
     let content = serde_json::to_value(page).unwrap_or_default();
     json!({"title": page.title(), "problems": problems, "content": content}).to_string()

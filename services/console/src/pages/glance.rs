@@ -1,4 +1,4 @@
-//! The cluster at a glance: how many stand how, what fails, what waits for whom.
+//! Overview of the cluster: the number of objects in each state, the failures, and the waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::parts::{JobView, installation_link, package_badge};
 use crate::landscape::{Content, PackageState, Place, State};
 use crate::rights::Visible;
 
-/// Rows of each table; what is worst stands first, and the lists behind the links have all.
+/// Rows of each table, worst first. The lists behind the links show all rows.
 const ROWS: usize = 20;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct GlancePage {
     installations: Counts,
-    /// Those with the most failures first.
+    /// Namespaces, most failures first.
     namespaces: Vec<NamespaceRow>,
     #[serde(rename = "moreNamespaces")]
     more_namespaces: usize,
@@ -87,7 +87,7 @@ struct WaitingRow {
     job: JobView,
     #[serde(rename = "waitsFor")]
     waits_for: Vec<Place>,
-    /// Absent where its own job has gone on beyond that.
+    /// Absent where the job of the object itself is already past that step.
     #[serde(flatten)]
     next_look: Option<Look>,
 }
@@ -115,7 +115,7 @@ impl GlancePage {
             }
             namespaces.entry(Arc::clone(&place.namespace)).or_default().add(row.job.state);
             match row.job.state {
-                // A parent fails because of its children: theirs are the words that help.
+                // A parent fails because of its children, and only the error of a child helps.
                 State::Failed
                     if !content.children(place).iter().any(|(_, child)| child.job.state == State::Failed) =>
                 {
@@ -141,7 +141,7 @@ impl GlancePage {
                 _ => {}
             }
         }
-        // What has failed last is looked for first.
+        // Users look for the latest failure first.
         failing.sort_by_key(|(_, row)| std::cmp::Reverse(row.job.ended));
         if failing.len() > ROWS {
             more_failing = failing.len() - ROWS;

@@ -1,4 +1,4 @@
-//! An Installation with everything below it.
+//! Page of one Installation, with everything below it.
 
 use std::collections::BTreeSet;
 
@@ -17,22 +17,23 @@ use super::parts::{ErrorView, JobView, installation_link, installation_path, pat
 use crate::landscape::{Content, Place, State};
 use crate::sources::{JobOf, Written};
 
-/// Objects of a tree that are shown; the pages of nested Installations show the rest.
+/// Number of objects shown of a tree. The pages of nested Installations show the rest.
 const MOST_NODES: usize = 1_000;
-/// Nested Installations below one another. No blueprint comes near it; owners that name each other in a circle do.
+/// Depth of nested Installations. Blueprints never nest so deep, but owners that name each other in
+/// a circle do.
 const DEEPEST: usize = 32;
-/// Objects that are read from the API server for one page, for the words of their errors.
+/// Number of objects read from the API server for one page, to show their errors.
 pub(crate) const MOST_READ: usize = 40;
 
 /// Objects to read from the API server for a page.
 #[derive(Debug)]
 pub(crate) struct ToRead {
     pub(crate) places: Vec<(&'static str, Place)>,
-    /// True if nothing is left out that others may wait for.
+    /// True if all objects that others may wait for are in `places`.
     pub(crate) is_all: bool,
 }
 
-/// What a visitor may see beside the Installation itself.
+/// Rights of the visitor beside the right to see the Installation itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     /// Other Installations of the namespace.
@@ -42,7 +43,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the journal may be shown, which tells of all of them.
+    /// Reports whether the visitor may see the journal, whose entries are about objects of all
+    /// these kinds.
     pub(crate) const fn is_all(self) -> bool {
         self.installations && self.executions && self.items
     }
@@ -54,7 +56,7 @@ pub(crate) struct InstallationPage {
     place: Place,
     #[serde(flatten)]
     job: JobView,
-    /// The Installations that it is nested in, the root first.
+    /// The Installations around this one, the root first.
     parents: Vec<Place>,
     component: Option<ComponentView>,
     context: String,
@@ -65,17 +67,17 @@ pub(crate) struct InstallationPage {
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<Wait>,
     conditions: Vec<ConditionView>,
-    /// What belongs to it.
+    /// Objects below the Installation.
     nodes: Vec<Node>,
-    /// Why something of it is not shown.
+    /// Reasons why parts of the page are missing.
     notes: Vec<String>,
     imports: Vec<Named>,
     exports: Vec<Named>,
     siblings: Graph,
     children: Graph,
-    /// What the visitor may ask for.
+    /// Operations that the visitor may start.
     operations: Vec<&'static str>,
-    /// Whether there is a page of the journal for the visitor.
+    /// True if the page links to the journal.
     #[serde(skip)]
     has_journal: bool,
 }
@@ -84,12 +86,12 @@ pub(crate) struct InstallationPage {
 #[serde(rename_all = "camelCase")]
 struct ComponentView {
     written: String,
-    /// After overwrites, by the last job.
+    /// Component and version after overwrites in the last job, absent if the same as `written`.
     #[serde(skip_serializing_if = "Option::is_none")]
     effective: Option<String>,
 }
 
-/// A condition of a status.
+/// A condition of a status, as pages show it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConditionView {
@@ -98,7 +100,7 @@ pub(crate) struct ConditionView {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// When the status changed last.
+    /// Time of the last transition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Timestamp>,
 }
@@ -111,7 +113,7 @@ impl ConditionView {
     }
 }
 
-/// A table of conditions.
+/// Renders a list of conditions.
 pub(crate) fn conditions(all: &[ConditionView], now: Timestamp) -> Markup {
     html! {
         @if !all.is_empty() {
@@ -131,19 +133,19 @@ pub(crate) fn conditions(all: &[ConditionView], now: Timestamp) -> Markup {
     }
 }
 
-/// An object of the tree.
+/// An object of the tree below the Installation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Node {
     kind: &'static str,
     place: Place,
-    /// Its name in the blueprint.
+    /// Name of the object in the blueprint.
     #[serde(skip_serializing_if = "str::is_empty")]
     template: String,
-    /// Of an Installation its component version, of an item its deployer type.
+    /// Component and version of an Installation, or deployer type of an item.
     #[serde(skip_serializing_if = "str::is_empty")]
     content: String,
-    /// Where the blueprint of this page's Installation says that there is such an object.
+    /// Place in the blueprint of this page's Installation that declares the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     #[serde(flatten)]
@@ -156,7 +158,7 @@ struct Node {
     nodes: Vec<Node>,
 }
 
-/// A value that comes in or goes out, with the siblings at its other end.
+/// An import or export, with the siblings at its other end.
 #[derive(Debug, Serialize)]
 struct Named {
     name: String,
@@ -245,7 +247,7 @@ impl Trees<'_> {
 }
 
 impl InstallationPage {
-    /// What the stream shows of an Installation; `None` if there is none.
+    /// Builds the page from the stream; `None` if the stream has no such Installation.
     pub(crate) fn new(content: &Content, place: &Place, seen: Seen, now: Timestamp) -> Option<Self> {
         let (place, row) = content.installations.get_key_value(place)?;
         let mut trees = Trees { content, seen, now, left: MOST_NODES };
@@ -321,7 +323,7 @@ impl InstallationPage {
         })
     }
 
-    /// Adds what only the object itself says.
+    /// Adds the error, conditions and effective component, which only the object itself has.
     pub(crate) fn add(&mut self, installation: &Installation) {
         let Some(status) = &installation.status else { return };
         self.error = status.last_error.as_ref().map(ErrorView::of);
@@ -342,8 +344,9 @@ impl InstallationPage {
         }
     }
 
-    /// Kinds and places of the objects below whose own words matter: what has failed, and what runs or is being deleted. Failures come
-    /// first. While the Installation is at work, the others come after these, which may wait for their turn.
+    /// Returns the objects below that are worth reading: the failed ones first, then those that run
+    /// or are being deleted. While the Installation itself is running or being deleted, all others
+    /// follow, because they may wait for their turn.
     pub(crate) fn to_read(&self) -> ToRead {
         let mut found = Vec::new();
         fn collect(nodes: &[Node], found: &mut Vec<(State, bool, &'static str, Place)>) {
@@ -363,7 +366,7 @@ impl InstallationPage {
         ToRead { places, is_all: matter <= MOST_READ }
     }
 
-    /// Adds what the objects of the tree wait for.
+    /// Adds the waits of the objects of the tree.
     pub(crate) fn add_waits(&mut self, tree: &Tree) {
         fn add(nodes: &mut [Node], tree: &Tree) {
             for node in nodes {
@@ -399,7 +402,8 @@ impl InstallationPage {
         }
     }
 
-    /// Adds where the blueprint says what belongs to the Installation. What nested ones are made of stands on their pages.
+    /// Adds the places in the blueprint that declare the objects directly below. The pages of
+    /// nested Installations show theirs.
     pub(crate) fn add_sources(&mut self, written: &Written) {
         let source =
             |made: Made, node: &Node| written.place(&made.subject(&node.template)).map(str::to_owned);
@@ -414,7 +418,7 @@ impl InstallationPage {
         }
     }
 
-    /// The job that the page tells of.
+    /// Returns the job that the page shows, as the key for its sources.
     pub(crate) fn job(&self) -> JobOf {
         (self.place.clone(), self.job.began, self.job.ended)
     }
@@ -423,7 +427,7 @@ impl InstallationPage {
         self.notes.push(note);
     }
 
-    /// Offers what the visitor may ask for.
+    /// Adds the operations that the visitor may start.
     pub(crate) fn offer(&mut self, operations: Vec<&'static str>) {
         self.operations = operations;
     }

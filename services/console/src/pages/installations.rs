@@ -1,4 +1,4 @@
-//! The list of Installations.
+//! Page with the list of Installations.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -20,17 +20,17 @@ const SORTS: [(&str, &str); 5] = [
     ("component", "by component"),
 ];
 
-/// What of all Installations is shown.
+/// Filter and order of the list.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Filter {
     namespace: String,
     state: String,
-    /// A part of a name, a component or a phase.
+    /// Part of a name, a component or a phase.
     q: String,
     component: String,
     version: String,
     sort: String,
-    /// Nested ones, too.
+    /// Also lists nested Installations.
     nested: bool,
 }
 
@@ -194,14 +194,14 @@ impl Page for InstallationsPage {
     }
 }
 
-/// The list of those in a state, or in a namespace.
+/// Returns the address of the list of Installations in a state, or in a namespace.
 pub(crate) fn filtered(namespace: &str, state: &str) -> String {
     let parameters =
         [("namespace", namespace.to_owned()), ("state", state.to_owned()), ("nested", "yes".to_owned())];
     address(PATH, &parameters)
 }
 
-/// The list of those that use a component version.
+/// Returns the address of the list of Installations that use a component version.
 pub(crate) fn of_component(component: &str, version: &str) -> String {
     let parameters =
         [("component", component.to_owned()), ("version", version.to_owned()), ("nested", "yes".to_owned())];

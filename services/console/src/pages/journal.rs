@@ -1,4 +1,4 @@
-//! What the journal tells of the jobs of an Installation.
+//! Page of the journal entries about the jobs of an Installation.
 
 use groundwork_api::{Installation, Kind as _};
 use groundwork_bus::What;
@@ -14,30 +14,30 @@ use crate::console::PageError;
 use crate::landscape::Place;
 use crate::request::Request;
 
-/// Entries of a page, unless more are asked for; and at most, as the call has it.
+/// Default number of entries. The maximum below it is that of the renderer's call.
 const ENTRIES: i32 = 1_000;
 const MOST_ENTRIES: i32 = 10_000;
 
-/// Which part of the journal a page shows.
+/// Part of the journal that a page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wish {
-    /// The job that ran at this time, or else the last one before it.
+    /// Selects the job that ran at this time, or else the last one before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<Timestamp>,
-    /// All jobs in place of the last one.
+    /// Shows all jobs, not only the last one.
     pub(crate) all: bool,
     pub(crate) limit: i32,
-    /// Only entries that tell of this; all if it is empty.
+    /// Kind of entries to show, such as `decision`; empty for all.
     what: String,
 }
 
 impl Wish {
-    /// What the address asks for.
+    /// Reads the query of the address.
     ///
     /// # Errors
     ///
-    /// A parameter is not what it should be.
+    /// A parameter is malformed, or `at` and `jobs=all` are both given.
     pub(crate) fn of(request: &Request) -> Result<Self, PageError> {
         let refused = |text: &str| PageError::Refused(text.to_owned());
         let at = match request.parameter("at") {
@@ -75,27 +75,28 @@ pub(crate) struct JournalPage {
     place: Place,
     #[serde(flatten)]
     wish: Wish,
-    /// There is more than the limit lets through.
+    /// True if the limit cut entries off.
     is_truncated: bool,
-    /// Whether the console knows the Installation: the journal tells of those that are gone, too.
+    /// False for an Installation that is gone: the journal still has its entries.
     is_known: bool,
-    /// In order of their beginnings.
+    /// Jobs, ordered by the time at which they began.
     jobs: Vec<JobView>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JobView {
-    /// Empty for what belongs to no job.
+    /// Empty for entries that belong to no job.
     #[serde(rename = "jobID")]
     job_id: String,
     began: Timestamp,
-    /// When the Installation itself is told of first: a time that names this job and no other.
+    /// Time of the first entry about the Installation itself. A link with this time leads to this
+    /// job and to no other.
     at: Timestamp,
     entries: Vec<EntryView>,
 }
 
-/// An entry, by the names that `groundwork replay` gives its members.
+/// An entry, with the member names that `groundwork replay` prints.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EntryView {
@@ -139,7 +140,7 @@ impl EntryView {
         }
     }
 
-    /// The object that it is about; with a link where it has a page.
+    /// Renders the object of the entry, with a link if the object has a page.
     fn object(&self) -> Markup {
         let place = Place::new(&self.namespace, &self.name);
         html! {
@@ -151,7 +152,7 @@ impl EntryView {
 }
 
 impl JournalPage {
-    /// What was answered, job by job.
+    /// Groups the entries of an answer by job.
     pub(crate) fn new(
         place: Place,
         wish: Wish,
@@ -167,7 +168,7 @@ impl JournalPage {
         Self { place, wish, is_truncated, is_known, jobs }
     }
 
-    /// Why there is nothing to show.
+    /// Renders the reason why the page is empty.
     fn nothing(&self) -> Markup {
         let when = self.wish.at.map(|at| format!(" at {at} or before it")).unwrap_or_default();
         html! {
@@ -184,7 +185,8 @@ impl JournalPage {
     }
 }
 
-/// Jobs in order of their beginnings; what belongs to none is in that which it stands in.
+/// Groups entries by job, ordered by the time at which the jobs began. An entry without a job stays
+/// with the entries before it.
 fn by_job(entries: impl Iterator<Item = EntryView>, installation: &str) -> Vec<JobView> {
     let mut jobs: Vec<JobView> = Vec::new();
     let mut before = Vec::new();
@@ -261,7 +263,7 @@ impl Page for JournalPage {
 }
 
 impl JournalPage {
-    /// What the address says, with another limit.
+    /// Returns the query of this page with another limit.
     fn parameters(&self, limit: i32) -> Vec<(&'static str, String)> {
         vec![
             ("jobs", if self.wish.all { "all".to_owned() } else { String::new() }),
@@ -304,7 +306,7 @@ impl JournalPage {
     }
 }
 
-/// The time since the beginning of the job, in seconds.
+/// Returns the time since the beginning of the job, in seconds.
 fn offset(time: Timestamp, began: Timestamp) -> String {
     format!("{:+.3}s", time.duration_since(began).as_secs_f64())
 }

@@ -1,32 +1,33 @@
-//! Lists that are filtered, sorted and shown a page at a time.
+//! Lists that are filtered, sorted and divided into pages.
 
 use maud::{Markup, html};
 use serde::Serialize;
 
 use crate::request::{Request, encoded};
 
-/// Rows of a page, unless more are asked for; and at most.
+/// Default number of rows on a page. The maximum follows.
 const ROWS: usize = 50;
 const MOST_ROWS: usize = 200;
 
-/// Which part of a list is shown.
+/// Part of a list that a page shows.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Paging {
-    /// From 1 on.
+    /// Number of the page, counted from 1.
     pub(crate) page: usize,
     pub(crate) pages: usize,
-    /// Rows of the whole list.
+    /// Number of rows of the whole list.
     pub(crate) total: usize,
     #[serde(skip)]
     rows: usize,
 }
 
-/// A filter or an order, as it stands in the address.
+/// Names and values of the filters and the order in an address.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
 impl Paging {
-    /// The part of a list that a request asks for; behind the last page stands the last one.
+    /// Reads the wanted part of a list from a request. A number behind the last page gives the last
+    /// page.
     pub(crate) fn of(request: &Request, total: usize) -> Self {
         let number = |name| request.parameter(name).parse::<usize>().ok();
         let rows = number("rows").unwrap_or(ROWS).clamp(1, MOST_ROWS);
@@ -34,12 +35,12 @@ impl Paging {
         Self { page: number("page").unwrap_or(1).clamp(1, pages), pages, total, rows }
     }
 
-    /// The rows of this page.
+    /// Returns the rows of this page.
     pub(crate) fn part<T>(&self, list: impl IntoIterator<Item = T>) -> Vec<T> {
         list.into_iter().skip((self.page - 1) * self.rows).take(self.rows).collect()
     }
 
-    /// Links to the other pages. `kept` is what else the address says.
+    /// Renders links to the other pages, with the parameters `kept`.
     pub(crate) fn links(&self, path: &str, kept: &Parameters) -> Markup {
         let to = |page: usize| {
             let mut parameters = kept.clone();
@@ -65,14 +66,14 @@ impl Paging {
     }
 }
 
-/// A path with parameters; empty ones are left out.
+/// Returns a path with parameters. Empty parameters are left out.
 pub(crate) fn address(path: &str, parameters: &[(&'static str, String)]) -> String {
     let given = parameters.iter().filter(|(_, value)| !value.is_empty());
     let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }
 
-/// A choice of a filter.
+/// Renders a selection of a filter.
 pub(crate) fn choice(label: &str, name: &str, chosen: &str, all: &[(&str, &str)]) -> Markup {
     html! {
         label {
@@ -86,7 +87,7 @@ pub(crate) fn choice(label: &str, name: &str, chosen: &str, all: &[(&str, &str)]
     }
 }
 
-/// A text of a filter.
+/// Renders a text field of a filter.
 pub(crate) fn input(label: &str, name: &str, value: &str) -> Markup {
     html! { label { (label) " " input type="search" name=(name) value=(value) autocomplete="off"; } }
 }

@@ -1,4 +1,4 @@
-//! Pages that say something in a sentence.
+//! Page with one sentence, for errors.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -11,7 +11,7 @@ pub(crate) struct MessagePage {
     #[serde(skip)]
     pub(crate) title: &'static str,
     pub(crate) message: String,
-    /// Where to go from here.
+    /// Link to the next page, with its text.
     #[serde(skip)]
     pub(crate) link: Option<(String, &'static str)>,
 }

@@ -1,4 +1,5 @@
-//! The pages: each is a value with what it shows, which is written as HTML for people and as JSON for programs.
+//! Pages of the console. Each page is a value with everything it shows, and is written as HTML for
+//! people and as JSON for programs.
 
 pub(crate) mod comparison;
 pub(crate) mod components;
@@ -24,16 +25,18 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
 
-/// What a page shows.
+/// A page of the console.
 pub(crate) trait Page: Serialize {
     fn title(&self) -> String;
 
-    /// Which changes of the cluster change the page; none for one that stays as it is. See [`crate::live::Topic`].
+    /// Topic of the changes that refresh the page (see [`crate::live::Topic`]). `None` for a page
+    /// that stays as it is.
     fn topic(&self) -> Option<String> {
         None
     }
 
-    /// What stays when the content is shown anew: forms that somebody may be filling in.
+    /// Renders the forms of the page. A refresh leaves them alone, because the visitor may be
+    /// filling them in.
     fn controls(&self) -> Markup {
         html! {}
     }

@@ -1,4 +1,4 @@
-//! The page on which somebody confirms what is to be done.
+//! Page that asks the visitor to confirm an operation.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -8,24 +8,24 @@ use super::Page;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ConfirmPage {
-    /// Such as `reconcile`.
+    /// Name of the operation, such as `reconcile`.
     pub(crate) operation: &'static str,
-    /// What it is done to.
+    /// Namespace and name of the object.
     pub(crate) object: String,
-    /// What will happen then.
+    /// Effect of the operation, as a sentence.
     pub(crate) consequence: &'static str,
-    /// In whose name.
+    /// Name of the visitor, who is the author of the change.
     pub(crate) user: String,
-    /// Where the form goes.
+    /// Address that the form is sent to.
     #[serde(skip)]
     pub(crate) action: String,
-    /// What only this visitor's form carries.
+    /// Key that proves that the form was made for this visitor.
     #[serde(skip)]
     pub(crate) key: String,
-    /// The version that the visitor has seen.
+    /// `resourceVersion` that the visitor has seen.
     #[serde(skip)]
     pub(crate) version: String,
-    /// The page of the object.
+    /// Address of the object's page.
     #[serde(skip)]
     pub(crate) back: String,
 }

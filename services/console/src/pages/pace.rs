@@ -1,4 +1,5 @@
-//! How the services keep up: what has ended lately, and how soon what is asked of them is taken up.
+//! Pace of the services: the jobs that ended lately, and the time until requests and jobs are taken
+//! up.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +11,30 @@ use super::parts::{elapsed, installation_link};
 use crate::landscape::{Content, Place, Taker};
 use crate::rights::Visible;
 
-/// How long what has happened counts for the pace of the services.
+/// Minutes that count as lately.
 const PACE_MINUTES: i64 = 10;
 
-/// Whether something has happened within the time that counts.
+/// Reports whether a time lies within the last `PACE_MINUTES`.
 pub(super) fn is_recent(at: Timestamp, now: Timestamp) -> bool {
     now.duration_since(at) <= SignedDuration::from_mins(PACE_MINUTES)
 }
 
-/// How the services keep up: the jobs that have ended in the last minutes.
+/// Statistics of the jobs that ended lately.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Pace {
-    /// Roots: what is nested in them is part of their jobs.
+    /// Number of jobs of root Installations. Jobs of nested Installations are part of them.
     jobs: usize,
     failed: usize,
-    /// In seconds: half of the jobs took no longer.
+    /// Median duration in seconds.
     median: i64,
-    /// In seconds.
+    /// Longest duration in seconds.
     longest: i64,
     slowest: Place,
 }
 
 impl Pace {
-    /// Of jobs with their places, how long they took, and whether they failed.
+    /// Computes the statistics of jobs, each given as its duration, its place, and whether it
+    /// failed.
     pub(super) fn of(mut jobs: Vec<(SignedDuration, &Place, bool)>) -> Option<Self> {
         jobs.sort();
         let (median, ..) = *jobs.get(jobs.len().checked_sub(1)? / 2)?;
@@ -58,7 +60,8 @@ impl Pace {
     }
 }
 
-/// How soon the services take up what is asked of them: a row for each that has taken up something lately, or is waited for.
+/// Times until the services took up requests and jobs: one row for each service or deployer type
+/// that took something up lately, or has something waiting.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct ReactionTimes(Vec<ReactionTime>);
@@ -68,25 +71,25 @@ pub(super) struct ReactionTimes(Vec<ReactionTime>);
 struct ReactionTime {
     #[serde(flatten)]
     taker: TakerView,
-    /// What was taken up lately.
+    /// Number of requests or jobs taken up lately.
     taken: usize,
-    /// Half of that was taken up within this time.
+    /// Median time until they were taken up.
     #[serde(rename = "medianSeconds", serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     median: Option<SignedDuration>,
     #[serde(rename = "longestSeconds", serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     longest: Option<SignedDuration>,
-    /// What is not taken up yet.
+    /// Number of requests or jobs not yet taken up.
     waiting: usize,
-    /// How long the first of that has been waiting.
+    /// Age of the oldest of those waiting.
     #[serde(rename = "oldestSeconds", serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     oldest: Option<SignedDuration>,
 }
 
-/// Who takes up, as programs read it.
+/// The service that takes up, in the JSON form.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct TakerView {
     service: &'static str,
-    /// Of items.
+    /// Deployer type, for jobs of items.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     type_: Option<String>,
 }
@@ -114,7 +117,7 @@ impl TakerView {
 }
 
 impl ReactionTimes {
-    /// In the namespaces whose Installations may be seen.
+    /// Counts only namespaces whose Installations the visitor may see.
     pub(super) fn of(content: &Content, installations: &Visible, now: Timestamp) -> Self {
         let mut taken: BTreeMap<Taker, Vec<SignedDuration>> = BTreeMap::new();
         let recent = content.reactions.iter().filter(|one| is_recent(one.at, now));
@@ -204,7 +207,7 @@ mod tests {
         assert!(shown.contains("3 jobs have ended, 1 of them badly") && shown.contains("/slow"), "{shown}");
     }
 
-    /// Requests and jobs are counted when an event shows that somebody has taken them up; those that nobody has wait.
+    /// A request or job counts when an event shows that it was taken up. Until then it waits.
     #[test]
     fn the_reaction_of_the_services() {
         let request =

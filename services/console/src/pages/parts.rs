@@ -1,4 +1,4 @@
-//! What several pages show alike.
+//! Parts that several pages share.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::landscape::{Job, PackageState, Place, State};
 use crate::request::encoded;
 
-/// A job as programs read it.
+/// A job in the JSON form.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobView {
@@ -32,7 +32,7 @@ impl JobView {
         Self { state, phase: phase.as_str(), is_deleting, began, ended, elapsed: job.elapsed(now) }
     }
 
-    /// The phase, in words that need no colour.
+    /// Renders the phase as text, so that the page is readable without colours.
     pub(crate) fn badge(&self) -> Markup {
         let phase = if self.phase.is_empty() { "no job yet" } else { self.phase };
         html! {
@@ -51,12 +51,12 @@ pub(crate) fn package_badge(state: PackageState) -> Markup {
     html! { span class={ "badge " (state.as_str()) } { (state.as_str()) } }
 }
 
-/// A word about what is being deleted.
+/// Renders a mark for an object that is being deleted.
 pub(crate) fn deleting(is_deleting: bool) -> Markup {
     html! { @if is_deleting { " " span class="note" { "being deleted" } } }
 }
 
-/// The `lastError` of an object.
+/// View of the `lastError` of an object.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ErrorView {
     pub(crate) operation: String,
@@ -87,22 +87,22 @@ impl ErrorView {
     }
 }
 
-/// A line about a wait, in the words of `groundwork status`.
+/// Renders a wait in the words of `groundwork status`.
 pub(crate) fn waiting(wait: Option<&Wait>, now: Timestamp) -> Markup {
     html! { @if let Some(wait) = wait { p class="note waits" { (wait.sentence(now)) } } }
 }
 
-/// The address of an Installation's page.
+/// Returns the address of an Installation's page.
 pub(crate) fn installation_path(place: &Place) -> String {
     path("installations", place)
 }
 
-/// The address of an object's page.
+/// Returns the address of an object's page.
 pub(crate) fn path(section: &str, place: &Place) -> String {
     format!("/{section}/{}/{}", encoded(&place.namespace), encoded(&place.name))
 }
 
-/// A link to the page of an Installation, by its place.
+/// Renders a link to the page of an Installation.
 pub(crate) fn installation_link(place: &Place) -> Markup {
     html! { a href=(installation_path(place)) { (place) } }
 }
@@ -119,13 +119,13 @@ impl Serialize for Place {
     }
 }
 
-/// A moment, to the second.
+/// Renders a time to the second.
 pub(crate) fn moment(time: Timestamp) -> Markup {
     let text = time.strftime("%Y-%m-%d %H:%M:%S").to_string();
     html! { time datetime=(time) { (text) } }
 }
 
-/// A length of time in its two largest units.
+/// Formats a duration in its two largest units.
 pub(crate) fn elapsed(time: SignedDuration) -> String {
     let seconds = time.as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);

@@ -1,4 +1,4 @@
-//! What a change would do: objects that somebody types, and what the services have planned for them.
+//! Page that plans a change: a form for objects, and the plan that the services made for them.
 
 mod sets;
 
@@ -15,25 +15,25 @@ use super::parts::installation_path;
 use crate::landscape::Place;
 use crate::planning::{ADDRESS, Planned};
 
-/// Objects and roots that are shown, each; `groundwork plan` prints all.
+/// Number of objects, and of roots, that are shown. `groundwork plan` prints all.
 const MOST_SHOWN: usize = 300;
-/// Differences that are shown of one object.
+/// Number of differences shown for one object.
 const MOST_FIELDS: usize = 40;
 
-/// The form, and what came of it.
+/// The form and the result of its last submission.
 #[derive(Debug, Serialize)]
 pub(crate) struct PlanPage {
-    /// Of objects that name none.
+    /// Namespace for objects that name none.
     pub(crate) namespace: String,
-    /// Why there is no plan.
+    /// Reason why there is no plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
     #[serde(flatten)]
     pub(crate) planned: Planned,
-    /// What was typed.
+    /// Text that the visitor typed.
     #[serde(skip)]
     pub(crate) text: String,
-    /// What only this visitor's form carries.
+    /// Key that proves that the form was made for this visitor.
     #[serde(skip)]
     pub(crate) key: String,
 }
@@ -54,7 +54,7 @@ impl Page for PlanPage {
                 label for="namespace" { "Namespace of objects that name none" }
                 input id="namespace" name="namespace" value=(self.namespace) autocomplete="off";
                 label for="objects" { "Objects, as YAML or JSON" }
-                // Parsers of HTML leave the first line break of a text area out.
+                // The HTML parser drops the first line break in a text area, so one is added.
                 textarea id="objects" name="objects" rows="16" required spellcheck="false" { "\n" (self.text) }
                 button type="submit" { "Plan" }
             }
@@ -108,7 +108,7 @@ fn of_object(object: &ObjectChange) -> Markup {
 
 fn of_installation(planned: &PlannedInstallation, is_root: bool) -> Markup {
     let path = planned.path.join("/");
-    // One that is not there yet has no page.
+    // An Installation that the plan creates does not have a page yet.
     let place = (planned.name.as_ref())
         .filter(|_| planned.change != Change::Created)
         .map(|name| Place::new(&planned.namespace, name));
@@ -122,7 +122,7 @@ fn of_installation(planned: &PlannedInstallation, is_root: bool) -> Markup {
         @if let Some(start) = planned.start { ": " (start) }
         @for reason in &planned.reasons { p class="note" { "because " (reason) } }
         @for place in &planned.redirected { (redirection(place)) }
-        // Of a root the object that is applied has told.
+        // The list of applied objects already shows the fields of a root.
         @if !is_root { (fields(&planned.fields)) }
         @if let Some(error) = &planned.error {
             div class="error" { strong { "The job would fail" } pre { (error) } }

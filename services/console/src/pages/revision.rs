@@ -1,4 +1,4 @@
-//! A package revision.
+//! Page of a package revision.
 
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
 use groundwork_lifecycle::waits::{Wait, of_revision};
@@ -10,25 +10,26 @@ use super::Page;
 use super::parts::{path, waiting};
 use crate::landscape::Place;
 
-/// What is shown of a revision.
+/// View of a package revision.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RevisionView {
     place: Place,
-    /// The stage that git has.
+    /// Stage in git, as `stage` returns it.
     lifecycle: String,
     package: String,
     workspace: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<i64>,
-    /// What the store says about it.
+    /// Message of the package store in the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<Wait>,
 }
 
-/// The stage that a revision has: what git says, where a store tells it (`packagevariants.md` 6.14).
+/// Returns the stage of a revision: the one in git if the store reports it in the status, else the
+/// one in the spec (`packagevariants.md` 6.14).
 pub(crate) fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
     let told = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
     let told = told.and_then(|told| Lifecycle::ALL.into_iter().find(|stage| stage.as_str() == told));
@@ -50,7 +51,7 @@ impl RevisionView {
         }
     }
 
-    /// In one line of a list.
+    /// Renders the revision as one line of a list.
     pub(crate) fn line(&self) -> Markup {
         html! {
             a href=(path("revisions", &self.place)) { (self.place.name) } " "
@@ -67,7 +68,7 @@ impl RevisionView {
 pub(crate) struct RevisionPage {
     #[serde(flatten)]
     revision: RevisionView,
-    /// What the visitor may ask for.
+    /// Operations that the visitor may start.
     operations: Vec<&'static str>,
 }
 

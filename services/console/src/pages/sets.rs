@@ -1,4 +1,4 @@
-//! PackageVariantSets: all of them, and one as the fleet of its variants.
+//! Pages of PackageVariantSets: the list of all, and one set as the fleet of its variants.
 
 use std::collections::BTreeMap;
 
@@ -137,14 +137,14 @@ impl Page for SetsPage {
     }
 }
 
-/// A set with its variants.
+/// Page of a set with its variants.
 #[derive(Debug, Serialize)]
 pub(crate) struct SetPage {
     place: Place,
     state: PackageState,
     upstream: String,
     counts: BTreeMap<PackageState, usize>,
-    /// What it selects, entry by entry, in words.
+    /// Entries of `spec.targets` in words.
     targets: Vec<String>,
     #[serde(rename = "waitsFor", skip_serializing_if = "Option::is_none")]
     waits_for: Option<Wait>,
@@ -156,7 +156,7 @@ pub(crate) struct SetPage {
     #[serde(flatten)]
     paging: Paging,
     variants: Vec<VariantView>,
-    /// Two of all its variants may be compared.
+    /// Form that compares two of all its variants.
     #[serde(skip)]
     choice: Choice,
 }
@@ -169,12 +169,12 @@ struct VariantView {
     is_deleting: bool,
     upstream: String,
     downstream: String,
-    /// Revisions that wait for somebody, with their stage.
+    /// Revisions that are not published yet, each with its stage.
     waits: Vec<(Place, String)>,
 }
 
 impl SetPage {
-    /// `None` if there is no such set.
+    /// Builds the page from the stream; `None` if the stream has no such set.
     pub(crate) fn new(
         content: &Content,
         place: &Place,
@@ -228,7 +228,7 @@ impl SetPage {
         })
     }
 
-    /// Adds what only the object itself says.
+    /// Adds the targets, conditions and waits, which only the object itself has.
     pub(crate) fn add(&mut self, set: &PackageVariantSet) {
         self.targets = set.spec.targets.iter().map(target_in_words).collect();
         let conditions = set.status.as_ref().map(|status| status.conditions.to_vec()).unwrap_or_default();
@@ -236,12 +236,12 @@ impl SetPage {
         self.conditions = conditions.iter().map(ConditionView::of).collect();
     }
 
-    /// Variants of this page.
+    /// Returns the variants on this page of the list.
     pub(crate) fn variants(&self) -> Vec<Place> {
         self.variants.iter().map(|variant| variant.place.clone()).collect()
     }
 
-    /// Adds the revisions of a variant that wait for somebody.
+    /// Adds the unpublished revisions of a variant.
     pub(crate) fn add_waits(&mut self, variant: &Place, waits: Vec<(Place, String)>) {
         if let Some(found) = self.variants.iter_mut().find(|found| found.place == *variant) {
             found.waits = waits;

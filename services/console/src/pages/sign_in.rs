@@ -1,4 +1,4 @@
-//! The page on which people show a token.
+//! Page on which visitors sign in with a token.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -8,10 +8,10 @@ use super::Page;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct SignInPage {
-    /// Where to go then.
+    /// Address to open after signing in.
     #[serde(skip)]
     pub(crate) to: String,
-    /// What was wrong with the last attempt.
+    /// Error of the last attempt.
     pub(crate) problem: Option<String>,
 }
 

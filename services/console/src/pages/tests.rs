@@ -1,4 +1,4 @@
-//! Pages of a landscape that strangers have written.
+//! Tests of pages whose objects were written by an attacker, and of large lists.
 
 #![expect(clippy::disallowed_methods, reason = "the pages are our own")]
 
@@ -38,7 +38,7 @@ fn request(address: &str) -> Request {
     Request::new(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), Position::START).unwrap()
 }
 
-/// A page as a browser gets it.
+/// Returns the HTML that a browser gets.
 fn html(page: &impl Page) -> String {
     let frame = Frame { user: Some(MARKUP), path: "/", ..Frame::default() };
     let page = frame::html(page, &frame, Timestamp::UNIX_EPOCH);
@@ -47,7 +47,8 @@ fn html(page: &impl Page) -> String {
     String::from_utf8(body.to_vec()).unwrap()
 }
 
-/// What stands in a page besides its own script: nothing that a browser would run, no address of another host.
+/// Asserts that a page contains nothing that a browser would run besides the console's own script,
+/// and no address of another host.
 fn assert_harmless(page: &str) {
     for forbidden in [
         "<script>",
@@ -122,7 +123,8 @@ fn nothing_that_strangers_write_is_obeyed() {
     );
 }
 
-/// A page tells what its Installation and what is below it wait for, in the words of the command.
+/// A page shows the waits of its Installation and of the objects below, in the words of `groundwork
+/// status`.
 #[test]
 fn pages_tell_what_is_waited_for() {
     let labels = json!({"execution.landscaper.gardener.cloud/managed-by": "shop",
@@ -184,7 +186,7 @@ fn pages_tell_what_is_waited_for() {
     );
 }
 
-/// What somebody may not see is on none of the lists, and not in their counts.
+/// Objects that the visitor may not see are missing from the lists and from the counts.
 #[test]
 fn lists_show_what_may_be_seen() {
     let (landscape, _filler) = landscape(&[installation("secret-shop", "Failed", None, &json!({}))]);
@@ -204,7 +206,7 @@ fn lists_show_what_may_be_seen() {
     assert!(pages[0].contains("\"total\":0") && pages[1].contains("\"failed\":0"), "{pages:?}");
 }
 
-/// The list is filtered, sorted and shown in parts.
+/// The list is filtered, sorted and divided into pages.
 #[test]
 fn lists_are_filtered_sorted_and_paged() {
     let mut feeds: Vec<_> = (0..120)
@@ -239,7 +241,8 @@ fn lists_are_filtered_sorted_and_paged() {
     assert_eq!(page("page=x&rows=-1&sort=none").0, 121, "what means nothing counts as absent");
 }
 
-/// Who fails because of a child is not in the way of that child; who waits is named with whom it waits for.
+/// A parent that fails because of a child does not hide the child's row. A waiting Installation is
+/// listed with those that it waits for.
 #[test]
 fn the_overview_tells_what_fails_and_what_waits() {
     let (landscape, _filler) = landscape(&[
@@ -261,12 +264,13 @@ fn the_overview_tells_what_fails_and_what_waits() {
     assert_eq!(page["namespaces"][0]["failed"], 2);
 }
 
-/// The first pages of a cluster with 20,000 Installations, as bytes that go to the browser.
+/// Limits the size in bytes of the first pages of a cluster with 20,000 Installations, compressed
+/// as for a browser.
 #[test]
 fn first_pages_of_a_large_cluster_are_small() {
     let feeds: Vec<_> = (0..20_000_u64)
         .map(|number| {
-            // Names that do not look alike.
+            // Names must differ: gzip would shrink similar ones too well.
             let odd = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let component = format!("example.org/team-{:x}/component-{:x}", odd >> 52, odd >> 44);
             let spec = json!({"componentDescriptor": {"ref": {"componentName": component, "version": format!("v1.{}.{}", odd >> 58, odd & 63)}}});

@@ -1,4 +1,4 @@
-//! A PackageVariant with its package revisions.
+//! Page of a PackageVariant with its package revisions.
 
 use groundwork_api::PackageVariant;
 use groundwork_lifecycle::waits::{Wait, of_variant};
@@ -28,7 +28,7 @@ pub(crate) struct VariantPage {
 }
 
 impl VariantPage {
-    /// `None` if there is no such variant.
+    /// Builds the page from the stream; `None` if the stream has no such variant.
     pub(crate) fn new(content: &Content, place: &Place, sees_sets: bool) -> Option<Self> {
         let (place, row) = content.variants.get_key_value(place)?;
         let set = row.set.as_ref().filter(|_| sees_sets).and_then(|uid| {
@@ -48,7 +48,7 @@ impl VariantPage {
         })
     }
 
-    /// Adds what only the object itself says.
+    /// Adds the conditions and other fields that only the object itself has.
     pub(crate) fn add(&mut self, variant: &PackageVariant) {
         let conditions = variant.status.as_ref().map(|status| status.conditions.to_vec()).unwrap_or_default();
         self.waits_for = of_variant(&variant.metadata, &conditions);

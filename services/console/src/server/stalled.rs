@@ -1,4 +1,4 @@
-//! A connection whose other side has to read.
+//! Write time-out of a connection.
 
 use std::future::Future as _;
 use std::io;
@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Fails when nothing could be written for a while, so that whoever does not read holds no place for ever.
+/// Stream that fails after a time without progress in writing, so that a browser that does not read
+/// does not keep its connection for ever.
 #[derive(Debug)]
 pub(super) struct StalledWrites<S> {
     stream: S,
     limit: Duration,
-    /// Runs while the other side takes nothing.
+    /// Runs while the other side reads nothing.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -99,7 +100,7 @@ mod tests {
         let begin = Instant::now();
         let failed = writer.write_all(b"9").await.unwrap_err();
         assert_eq!((failed.kind(), begin.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
-        // Whoever goes on reading is as good as ever.
+        // The connection still works once the other side reads again.
         let mut taken = [0; 8];
         reader.read_exact(&mut taken).await.unwrap();
         writer.write_all(b"abc").await.unwrap();

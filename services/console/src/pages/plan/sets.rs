@@ -1,4 +1,4 @@
-//! What PackageVariantSets would do to their variants.
+//! Section of the plan page with the changes that PackageVariantSets would make to their variants.
 
 use groundwork_fleet::{Preview, Refused, SetPreview, Site};
 use groundwork_plan::Change;
@@ -52,7 +52,8 @@ fn of_set(set: &SetPreview) -> Markup {
     }
 }
 
-/// As many of a list as may be shown, and how many of others may be.
+/// Returns the first `most` entries of a list, and how many entries of further lists may still be
+/// shown.
 fn first<T>(list: &[T], most: usize) -> (&[T], usize) {
     let shown = &list[..list.len().min(most)];
     (shown, most - shown.len())
@@ -62,7 +63,7 @@ fn of_refused(Refused { reason, message }: &Refused) -> Markup {
     html! { div class="error" { strong { (reason) } pre { (message) } } }
 }
 
-/// One that is there has a page.
+/// Renders a link to a variant that exists.
 fn link(namespace: &str, site: &Site) -> Markup {
     html! { a href=(path("variants", &Place::new(namespace, &site.name))) { (site.name) } (downstream(site)) }
 }
