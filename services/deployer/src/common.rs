@@ -1,5 +1,5 @@
-//! Parts of a round that both deployers of clusters have: the clusters of Targets, and the form of
-//! results and errors.
+//! Parts that the manifest and the helm deployer share: the clusters of Targets, and the form of
+//! results and errors in the status.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) const MANIFEST: &str = "landscaper.gardener.cloud/kubernetes-manifest
 /// Type of items with a chart.
 pub(crate) const CHART: &str = "landscaper.gardener.cloud/helm";
 
-/// What a round came to, in the words of the contract.
+/// Converts the progress of a round into the step that the deploy loop reports.
 pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warnings: Vec<Warning>) -> Step {
     match progress {
         Progress::Done(exports) => {
@@ -24,7 +24,7 @@ pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warning
     }
 }
 
-/// An error of the cluster, in the form of the status.
+/// Converts an error of the cluster into the form of the status.
 pub(crate) fn operation_error(operation: &'static str, error: &ApplyError) -> OperationError {
     let message = error.to_string();
     match error {
@@ -49,7 +49,7 @@ fn target_error(error: &TargetError) -> OperationError {
     }
 }
 
-/// The cluster of the item's Target, which has to be given.
+/// Connects to the cluster of the item's Target. Fails if the item names no Target.
 pub(crate) async fn own_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, OperationError> {
     let Some(target) = round.target else {
         return Err(OperationError::new(
@@ -61,7 +61,7 @@ pub(crate) async fn own_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, Opera
     round.targets.cluster(target, round.objects).await.map_err(|error| target_error(&error))
 }
 
-/// Clusters of other Targets of the item's namespace.
+/// Connects to the clusters of other Targets in the item's namespace.
 pub(crate) async fn other_clusters(
     round: &Round<'_>,
     names: &[&str],

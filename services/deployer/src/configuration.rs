@@ -1,6 +1,7 @@
-//! What every provider configuration has in common.
+//! Helpers for the provider configurations of all deployers.
 
-/// What the decoder expected; it quotes what it found, which may be secret.
+/// Returns only the part of a decoder's message that says what was expected. The rest quotes the
+/// value, which may be secret.
 pub(crate) fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if let Some(field) = text.strip_prefix("missing field ") {

@@ -8,19 +8,19 @@ use groundwork_lifecycle::{OperationError, Reason};
 
 use crate::common::operation_error;
 
-/// The objects of an item, as they are to be.
+/// Wanted state of the objects of an item.
 pub(crate) struct Wish {
     pub(crate) objects: Vec<Wanted>,
-    /// A reason for which none of them is written again.
+    /// Reason not to repair any of the objects.
     pub(crate) obstacle: Option<String>,
 }
 
-/// Compares the objects of the record with what is wanted, which is asked for only while one of
-/// them has changed, and brings them back if the item says so.
+/// Compares the objects of the record with the wanted state, and repairs them if the item says so.
+/// `wish`, which may render a chart, is called only if an object has changed.
 ///
 /// # Errors
 ///
-/// The cluster does not answer, or what is wanted cannot be had.
+/// The cluster does not answer, or the wanted state cannot be computed.
 pub(crate) async fn check(
     round: &Round<'_>,
     check: &DriftCheck<'_>,
@@ -41,8 +41,8 @@ pub(crate) async fn check(
     Ok(report)
 }
 
-/// True if no job has begun since the item was read: what it says now is what its objects are to
-/// be.
+/// Reports whether no job has begun since the item was read. Otherwise the repair could undo what
+/// the new job writes.
 async fn is_unchanged(round: &Round<'_>) -> Result<bool, Failure> {
     let item = round.item;
     let found =

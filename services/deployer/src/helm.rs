@@ -1,9 +1,10 @@
-//! The helm deployer: a chart into the cluster of the Target, as a release that the ordinary client
-//! reads, or rendered and applied (`helm.md` 10).
+//! The helm deployer: deploys a chart to the cluster of the Target, either as a release that Helm's
+//! own client reads, or rendered and applied (`helm.md` 10).
 //!
 //! ```text
-//! item ──charts──> Prepared: configuration, chart, values for exports ─┬─> release_mode: history, records, hooks, objects
-//!                                                                      └─> template_mode: manifests, as those of manifest items
+//! item ──charts──> Prepared: configuration, chart, values for exports
+//!                     ├─> release_mode: history, records, hooks, objects
+//!                     └─> template_mode: manifests, as those of manifest items
 //! ```
 
 mod chart_source;
@@ -52,7 +53,7 @@ use status::rollback_until;
 use crate::common::CHART;
 use crate::whereabouts::Place;
 
-/// Deploys charts.
+/// Deployer of items with charts.
 #[derive(Debug, Clone)]
 pub(crate) struct HelmDeployer {
     charts: Charts,

@@ -1,10 +1,12 @@
-//! The deployer service: brings DeployItems about, by their type.
+//! The deployer service: deploys DeployItems by their type.
 //!
 //! ```text
-//! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing; manifest, helm ──> cluster of the Target
-//! DeployItem at rest ──schedule──DriftChecks──> manifest, helm ──> the same objects once more: has somebody changed them?
-//!                                                  └──> pick-up, export Secret, result in the status
-//! TargetSync event ──> a queue of its own ──TargetSyncs──> source cluster ──> Targets and Secrets of the namespace
+//! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing
+//!          │                                            └──> manifest, helm ──> cluster of Target
+//!          └──> pick-up, export Secret, result in the status
+//! DeployItem at rest ──schedule──> DriftChecks ──> manifest, helm ──> have others changed objects?
+//! TargetSync event ──> a queue of its own ──TargetSyncs──> source cluster
+//!                                                └──> Targets and Secrets of the namespace
 //! ```
 
 mod common;
@@ -49,13 +51,13 @@ use target_sync::TargetSyncs;
 /// Name of the service, of its consumers and of its field manager.
 pub const SERVICE: &str = "deployer";
 const MANAGER: &str = "groundwork-deployer";
-/// Name of the checks of items at rest in metrics and traces.
+/// Name of the drift checks in metrics and traces.
 const DRIFT: &str = "deployer_drift";
 
-/// The kind of its workers, for [`groundwork_sandbox::enter`].
+/// Kind of this service's workers, for [`groundwork_sandbox::enter`].
 pub const WORKER: (&str, Work) = (SERVICE, helm::work::serve);
 
-/// What the deployer can be told.
+/// Command-line arguments of the deployer.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -74,7 +76,7 @@ pub struct Arguments {
     pub settings: Settings,
 }
 
-/// Why the deployer cannot begin.
+/// Errors that keep the deployer from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -101,7 +103,7 @@ impl ServiceArguments for Arguments {
     }
 }
 
-/// What is the deployer's own, wherever it runs.
+/// Settings of the deployer itself, whether it runs alone or with other services.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
@@ -113,7 +115,7 @@ pub struct Settings {
         default_value = "mock,manifest,helm"
     )]
     pub types: Vec<ItemType>,
-    /// Whether TargetSyncs are worked on, beside items or instead of them.
+    /// Whether to work on TargetSyncs: beside items, instead of items, or never.
     #[arg(long, env = "GROUNDWORK_TARGET_SYNCS", default_value = "too")]
     pub target_syncs: TargetSyncMode,
     /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels,
@@ -131,8 +133,8 @@ pub struct Settings {
     pub identity: String,
     #[command(flatten)]
     pub charts: ChartArguments,
-    /// Items of one type and one namespace that are worked on at the same time; of all namespaces,
-    /// eight times as many.
+    /// Items of one type and namespace that are worked on at the same time; eight times as many
+    /// across all namespaces.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
     /// Rules by which objects are ready, for items that choose none: the conventions for statuses,
@@ -143,14 +145,14 @@ pub struct Settings {
     /// for changes by others (installations.md 7.9); `none` for no checks.
     #[arg(long, env = "GROUNDWORK_DRIFT_EVERY", default_value = DRIFT_EVERY)]
     pub drift_every: groundwork_api::Duration,
-    /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after
-    /// pauses that grow. 0 watches nothing.
+    /// Objects in clusters of Targets that are watched at a time for waiting items; further items
+    /// poll with growing pauses. 0 disables watches.
     #[arg(long, env = "GROUNDWORK_TARGET_WATCHES", default_value_t = TARGET_WATCHES)]
     pub target_watches: usize,
     /// The longest life of a token that a Target may ask for with `expirationSeconds`.
     #[arg(long, env = "GROUNDWORK_LONGEST_TARGET_TOKEN", default_value = LONGEST_TOKEN, value_name = "DURATION")]
     pub longest_target_token: groundwork_api::Duration,
-    /// Tokens go to servers of `oidcConfig` without TLS, too.
+    /// Allow tokens to be sent to servers of `oidcConfig` without TLS.
     #[arg(long, env = "GROUNDWORK_ALLOW_PLAIN_OIDC_TARGETS")]
     pub allow_plain_oidc_targets: bool,
 }
@@ -162,7 +164,7 @@ impl Settings {
     }
 }
 
-/// How charts are fetched.
+/// Settings for fetching charts.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ChartArguments {
@@ -173,11 +175,11 @@ pub struct ChartArguments {
     /// PEM file of certificates to trust in registries of charts, in place of those of the system
     #[arg(long, env = "GROUNDWORK_CHART_REGISTRY_CA", value_name = "FILE")]
     pub chart_registry_ca: Option<PathBuf>,
-    /// Hosts of registries of charts, with their ports if they have one, that are asked without TLS
+    /// Hosts of chart registries, with a port if they have one, that are reached without TLS
     #[arg(long, env = "GROUNDWORK_CHART_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
     pub chart_plain_http_hosts: Vec<String>,
-    /// How long servers may take to give all of a chart, and a second more for each answer and MiB,
-    /// such as 30s; none for no limit
+    /// Time limit for fetching a chart, with a second more for each answer and MiB, such as 30s;
+    /// none for no limit
     #[arg(long, env = "GROUNDWORK_CHART_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
     pub chart_fetch_timeout: groundwork_api::Duration,
     /// Fetch no chart from an address of a private network or of this machine
@@ -205,26 +207,26 @@ impl ChartArguments {
 /// A type of items that this service has a deployer for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub enum ItemType {
-    /// Touches no cluster: for trying things.
+    /// Items that touch no cluster, for trials.
     Mock,
-    /// Objects that stand in the item.
+    /// Items with Kubernetes manifests.
     Manifest,
-    /// A chart, as a release or rendered and applied.
+    /// Items with a chart, deployed as a release or rendered and applied.
     Helm,
 }
 
-/// Whether TargetSyncs are worked on. They need other rights than items do.
+/// Work on TargetSyncs, which needs other rights than work on items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum TargetSyncMode {
-    /// Beside items.
+    /// Work on TargetSyncs and items.
     #[default]
     Too,
-    /// Without any item.
+    /// Work on TargetSyncs only.
     Only,
     Never,
 }
 
-/// Rules by which objects are ready, in the words of `readinessChecks.rules`.
+/// Readiness rules, in the words of `readinessChecks.rules`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Readiness {
     /// Generation, conditions, and the rules of built-in kinds, as Helm 4 and Flux wait.
@@ -247,13 +249,14 @@ const CONCURRENCY: usize = 16;
 const DRIFT_EVERY: &str = "10m";
 const LONGEST_TOKEN: &str = "24h";
 const FETCH_TIMEOUT: &str = "30s";
-/// Checks at the same time: each is a few reads, and nobody waits for one.
+/// Drift checks at the same time. Each is a few reads, and no user waits for one.
 const CHECKS: usize = 4;
-/// Each is a connection: with those of everything else they have to stay below the 1,024 files that
-/// a process may have open by default.
+/// Default number of watches. Each is a connection, and a process may have only 1,024 open files by
+/// default.
 const TARGET_WATCHES: usize = 256;
-/// How long a rendering may take. Longer than charts themselves may
-/// (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
+/// Time limit of a worker for one rendering. It is longer than the limit of charts
+/// (`groundwork_helm::TIME_LIMIT`), so that a slow chart ends with its own error, which names the
+/// slow part.
 const CHART_TIME: Duration = Duration::from_secs(35);
 
 impl Default for Settings {
@@ -263,7 +266,7 @@ impl Default for Settings {
 }
 
 /// Names of a type of items: in the identity of the process, of its queue (`groundwork_bus::USERS`
-/// gives the right to it), and of its condition on `/readyz`.
+/// grants access to it), and of its condition on `/readyz`.
 struct Names {
     name: &'static str,
     queue: &'static str,
@@ -273,8 +276,7 @@ struct Names {
 impl ItemType {
     const fn names(self) -> Names {
         match self {
-            // The mock deployer was the first, so its queue and its condition have the name of the
-            // service alone.
+            // The mock deployer was the first one, so its queue and its condition have no suffix.
             Self::Mock => Names { name: "mock", queue: SERVICE, condition: "index" },
             Self::Manifest => {
                 Names { name: "manifest", queue: "deployer_manifest", condition: "index of manifest items" }
@@ -319,16 +321,17 @@ fn instance(text: &str) -> Result<String, String> {
     }
 }
 
-/// Starts the deployers once it is certain that no Landscaper deployer is at work.
+/// Starts the deployers once no Landscaper deployer is running.
 ///
 /// # Errors
 ///
-/// A Landscaper deployer is at work, or an argument cannot be used.
+/// A Landscaper deployer is running, or an argument is invalid.
 pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<DeployerService, StartError> {
     let (client, telemetry) = (context.client.clone(), context.telemetry.clone());
     let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
     arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
-    // Only Targets that lead to this very cluster need it; without it their items get an error.
+    // Outside a cluster this fails, and that is fine: only Targets for the deployer's own cluster
+    // need it, and their items get an error.
     let home = Config::infer().await.ok();
     let settings = &arguments.settings;
     let targets = Targets::new(home.as_ref(), MANAGER, Answers::default(), settings.token_rules());
@@ -340,7 +343,7 @@ pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Depl
     let mut checked = Vec::new();
     for item_type in types {
         let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-        // Mock items have no objects that others could change.
+        // Mock items have no objects, so drift checks leave them out.
         if item_type != ItemType::Mock {
             checked.push(Arc::clone(&deployer));
         }
@@ -351,7 +354,7 @@ pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Depl
         let selectors = settings.target_selectors.clone();
         let checks = DriftChecks::new(checked, selectors, targets, journal, every, &telemetry.metrics);
         let options = drift_options(arguments.cluster.namespaces.clone());
-        // Metrics of their own: the checks say nothing about the speed of jobs.
+        // Separate metrics, because checks say nothing about the speed of jobs.
         let metrics = Metrics::new(&telemetry.metrics, DRIFT);
         service.add(Arc::new(checks), options, "index of items at rest", metrics);
     }
@@ -378,13 +381,15 @@ fn registration(arguments: &Arguments, item_type: ItemType, deployer: Arc<dyn De
     }
 }
 
-/// The pause between two checks; `None` if there is nothing to check, or nobody is to.
+/// Returns the pause between two checks of an item; `None` if checks are off or no deployer has
+/// objects to check.
 fn drift_every(settings: &Settings, deployers: &[Arc<dyn Deployer>]) -> Option<SignedDuration> {
     let every = settings.drift_every.to_std().filter(|every| !every.is_zero() && !deployers.is_empty())?;
     SignedDuration::try_from(every).ok()
 }
 
-/// Checks follow from schedules alone, and have no queue that replicas share.
+/// Returns the options of the drift checks. They run on schedules alone and share no queue between
+/// replicas.
 fn drift_options(namespaces: Vec<String>) -> Options {
     Options {
         service: DRIFT,
@@ -396,8 +401,8 @@ fn drift_options(namespaces: Vec<String>) -> Options {
     }
 }
 
-/// What tells this process from others that serve the same items, and is the same when it starts
-/// again.
+/// Returns the identity of this process. It differs between processes that serve the same items,
+/// and stays the same after a restart.
 fn identity(given: &str, item_type: ItemType, host: Option<&str>) -> String {
     let own = format!("groundwork-{}", item_type.names().name);
     match (given, host) {
@@ -407,7 +412,7 @@ fn identity(given: &str, item_type: ItemType, host: Option<&str>) -> String {
     }
 }
 
-/// The name of the queues. It lives as long as the process, which has few of them.
+/// Returns the name of a queue. The leaked text lives as long as the process, which has few queues.
 fn queue(item_type: ItemType, instance: &str) -> &'static str {
     match instance {
         "" => item_type.names().queue,

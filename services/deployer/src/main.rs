@@ -1,9 +1,10 @@
-//! The deployer as a process of its own.
+//! Runs the deployer as a process of its own.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // What begins as a worker ends as one.
+    // The deployer starts its sandboxed workers by running its own executable again. If this
+    // process is such a worker, it works and exits here.
     if let Some(ending) = groundwork_sandbox::enter(&[groundwork_deployer::WORKER]) {
         return ending;
     }

@@ -1,5 +1,5 @@
-//! The manifest deployer: objects that stand in the configuration, into the cluster of the Target
-//! (`installations.md` 7.9).
+//! The manifest deployer: applies the objects in an item's configuration to the cluster of the
+//! Target (`installations.md` 7.9).
 
 pub(crate) mod configuration;
 
@@ -19,7 +19,7 @@ use crate::siblings::Siblings;
 use crate::whereabouts::{Leaving, Place, leaving, same_cluster};
 use configuration::{API_VERSION, Configuration};
 
-/// What the status of an item remembers.
+/// Returns the objects that the status of the item records.
 pub(crate) fn record(round: &Round<'_>) -> Vec<ManagedResource> {
     let status = round.item.status.as_ref().and_then(|status| status.provider_status.get());
     let managed = status.map(|status| status["managedResources"].clone()).unwrap_or_default();
@@ -33,10 +33,10 @@ fn provider_status(managed: Vec<ManagedResource>) -> Option<AnyJson> {
     ))
 }
 
-/// Applies manifests.
+/// Deployer of items with manifests.
 #[derive(Debug)]
 pub(crate) struct ManifestDeployer {
-    /// For items that choose none.
+    /// Readiness rules of items that choose none.
     pub(crate) rules: ReadinessRules,
 }
 
@@ -62,7 +62,8 @@ impl ManifestDeployer {
             others: &others,
             owner: Self::owner(round_of_work),
             succession: &siblings,
-            // Its configuration says so.
+            // The configuration lists all objects, so other items need not wait for the status to
+            // know them.
             is_listed: true,
             manifests: &configuration.manifests,
             default_namespace: None,
@@ -124,8 +125,8 @@ impl Deployer for ManifestDeployer {
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {
         let managed = record(round);
-        // A configuration that cannot be read does not hold the item: what is recorded goes in the
-        // usual order.
+        // An unreadable configuration does not block the deletion: the recorded objects are deleted
+        // in the default order.
         let configuration = round
             .item
             .spec

@@ -1,5 +1,5 @@
-//! The mock deployer: it touches no cluster and does what its configuration says
-//! (`installations.md` 7.8).
+//! The mock deployer: touches no cluster and reports the phase, status and exports that the item's
+//! configuration gives (`installations.md` 7.8).
 
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem};
@@ -10,7 +10,7 @@ use groundwork_lifecycle::machine::Phase;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The type of items that it works on.
+/// Type of mock items.
 pub(crate) use groundwork_lifecycle::deployer::MOCK_TYPE as TYPE;
 const API_VERSION: &str = "mock.deployer.landscaper.gardener.cloud/v1alpha1";
 const KIND: &str = "ProviderConfiguration";
@@ -25,12 +25,12 @@ struct Configuration {
     provider_status: Option<Value>,
     export: Option<Map<String, Value>>,
     delete_phase: Option<String>,
-    /// What this deployer does not know.
+    /// Members that this deployer does not know.
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
 
-/// Does to no cluster what its items say.
+/// Deployer of mock items.
 #[derive(Debug)]
 pub(crate) struct MockDeployer;
 
@@ -40,7 +40,7 @@ impl Deployer for MockDeployer {
         TYPE
     }
 
-    /// An item that is told to make no progress makes none, for ever.
+    /// Returns false: an item whose configuration keeps it in a phase stays there for ever.
     fn has_timeout(&self) -> bool {
         false
     }
@@ -67,10 +67,10 @@ impl Deployer for MockDeployer {
     }
 }
 
-/// What happens to an item.
+/// Result of a job of an item.
 #[derive(Debug, Clone, PartialEq)]
 struct Plan {
-    /// The phase to report; `None` keeps the current one.
+    /// Phase to report; `None` keeps the current one.
     phase: Option<String>,
     provider_status: Option<AnyJson>,
     export: Option<Map<String, Value>>,
@@ -78,15 +78,15 @@ struct Plan {
     without_effect: Vec<String>,
 }
 
-/// What a deletion comes to.
+/// Result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Removal {
     Done,
-    /// Stay in this phase.
+    /// The item stays in this phase.
     Stay(String),
 }
 
-/// What to do for an item that is to exist.
+/// Returns the result for an item that is not being deleted.
 ///
 /// # Errors
 ///
@@ -108,7 +108,8 @@ fn install(item: &DeployItem) -> Result<Plan, OperationError> {
     })
 }
 
-/// What to do for an item that is to go. A configuration that cannot be read does not hold it.
+/// Returns the result for an item that is being deleted. An unreadable configuration does not block
+/// the deletion.
 fn remove(item: &DeployItem) -> Removal {
     match configuration(item).ok().and_then(|configuration| configuration.delete_phase) {
         None => Removal::Done,
@@ -138,7 +139,8 @@ fn configuration(item: &DeployItem) -> Result<Configuration, OperationError> {
             return Err(invalid_configuration(message));
         }
     }
-    // The API server takes nothing else for an embedded object.
+    // The CRD declares the provider status as an embedded object, for which the API server requires
+    // both members.
     let is_object = |status: &Value| status["apiVersion"].is_string() && status["kind"].is_string();
     if configuration.provider_status.as_ref().is_some_and(|status| !is_object(status)) {
         return Err(invalid_configuration(
@@ -159,7 +161,7 @@ const PHASES: [&str; 8] = [
     Phase::DeleteFailed.as_str(),
 ];
 
-/// An item that is to go either fails to go, or takes its time.
+/// Phases that `deletePhase` may give: the deletion fails or takes its time.
 const DELETE_PHASES: [&str; 2] = [Phase::DeleteFailed.as_str(), Phase::Deleting.as_str()];
 
 #[cfg(test)]
@@ -192,7 +194,7 @@ mod tests {
         assert_eq!(phase_of(&json!({"initialPhase": "Progressing"}), "Progressing"), None);
     }
 
-    /// Nothing that a user writes is without effect in silence.
+    /// Unknown members lead to a warning.
     #[test]
     fn unknown_members_are_named() {
         let config = json!({"phase": "Succeeded", "continuousReconcile": {"every": "1h"}, "pahse": "Failed"});

@@ -1,9 +1,10 @@
-//! The heirs of what an item gives up: other items of its namespace that deploy to the same cluster
-//! (`installations.md` 7.9, ownership).
+//! Heirs of the objects that an item gives up: other items of its namespace that deploy to the same
+//! cluster (`installations.md` 7.9, ownership).
 //!
-//! A manifest item lists what its configuration says. A chart item lists what it has applied, as
-//! its status remembers it; one whose chart is still to be rendered may list anything, and
-//! inherits: it gives up what it turns out not to list.
+//! The objects of a manifest item are those in its configuration. The objects of a chart item are
+//! those that it has applied, as its status records them. A chart item that is still to be rendered
+//! may list any object, so it inherits, and later gives up the objects that it turns out not to
+//! list.
 
 use std::collections::BTreeMap;
 
@@ -22,19 +23,19 @@ use crate::common::{CHART, MANIFEST};
 use crate::helm::status::{self, INHERITED, provider_status};
 use crate::manifest::configuration::manifests;
 
-/// The other items, from the place of one that gives something up.
+/// The other items, from the view of the item that gives objects up.
 #[derive(Debug)]
 pub(crate) struct Siblings<'a> {
     pub(crate) round: &'a Round<'a>,
     pub(crate) giver: Giver,
 }
 
-/// Another item, and what it lists.
+/// Another item with the objects that it lists.
 struct Sibling {
     item: DeployItem,
     label: &'static str,
     listed: Vec<Reference>,
-    /// It may yet list something else, in this job.
+    /// True if the item may list further objects in this job.
     is_open: bool,
 }
 
@@ -47,7 +48,7 @@ impl Sibling {
         self.listed.iter().any(|listed| is_same(listed, reference))
     }
 
-    /// True if an object of it would go with a namespace or a definition.
+    /// Reports whether deleting a namespace or a definition would delete an object of this item.
     fn is_within(&self, given_up: &GivenUp<'_>) -> bool {
         let (reference, spec) = (given_up.reference, &given_up.live["spec"]);
         match (reference.group(), reference.kind.as_str()) {
@@ -62,7 +63,7 @@ impl Sibling {
     }
 }
 
-/// A manifest may give a namespace to an object of the cluster, which has none.
+/// Compares references. A manifest may give a namespace to a cluster-wide object, which is ignored.
 fn is_same(listed: &Reference, reference: &Reference) -> bool {
     listed.is_same(reference)
         || (reference.namespace.is_none()
@@ -77,8 +78,8 @@ impl Succession for Siblings<'_> {
         let mut fates = Vec::with_capacity(given_up.len());
         for one in given_up {
             let fate = fate(one, &siblings);
-            // A manifest item lists for certain what its configuration says; a chart may be
-            // dropping at this moment what its status lists.
+            // The configuration of a manifest item is certain to list the object. A chart item may
+            // be about to drop it, so the object is written into its status as inherited.
             if let Fate::HandedOver(heir) = &fate
                 && heir.label == HELM_ITEM
             {
@@ -101,7 +102,9 @@ impl Succession for Siblings<'_> {
     }
 }
 
-/// The first that lists an object, else the first that may, else nobody.
+/// Decides the fate of an object. The heir is the first item that lists the object, or else the
+/// first that may list it. Without an heir the object is deleted, unless an object of another item
+/// is inside it.
 fn fate(given_up: &GivenUp<'_>, siblings: &[Sibling]) -> Fate {
     let lister = siblings.iter().find(|sibling| sibling.lists(given_up.reference));
     if let Some(heir) = lister.or_else(|| siblings.iter().find(|sibling| sibling.is_open)) {
@@ -118,8 +121,8 @@ impl Siblings<'_> {
         self.round.item.namespace().unwrap_or_default()
     }
 
-    /// True if the owner of an object is an item of the namespace, which may give it up or hand it
-    /// over.
+    /// Reports whether the owner of an object is an item of the namespace, which may give the
+    /// object up or hand it over.
     pub(crate) async fn may_give_up(&self, owner: &Marked) -> Result<bool, ApplyError> {
         let (objects, namespace) = (self.round.objects, self.namespace());
         let own = self.round.item.uid();
@@ -133,7 +136,7 @@ impl Siblings<'_> {
         }
     }
 
-    /// Other items that may want something, by their names.
+    /// Returns the other items that may inherit, by name.
     async fn siblings(&self, given_up: &[GivenUp<'_>]) -> Result<Vec<Sibling>, ApplyError> {
         let (objects, namespace) = (self.round.objects, self.namespace());
         let items = if self.all_go().await? {
@@ -162,7 +165,8 @@ impl Siblings<'_> {
         Ok(siblings)
     }
 
-    /// True if the items of the Execution go with this one, so that none of them gets anything.
+    /// Reports whether the whole Execution is being deleted with this item, so that its items
+    /// inherit nothing.
     async fn all_go(&self) -> Result<bool, ApplyError> {
         let item = self.round.item;
         let Some(execution) = item.labels().get(label::MANAGED_BY) else { return Ok(false) };
@@ -173,8 +177,8 @@ impl Siblings<'_> {
         Ok(found.is_none_or(|execution| execution.metadata.deletion_timestamp.is_some()))
     }
 
-    /// True if the Target of an item leads to the same API server. `servers` remembers those of
-    /// Targets by their names.
+    /// Reports whether the Target of an item leads to the same API server. `servers` caches the
+    /// servers of Targets by name.
     async fn is_in_the_cluster(
         &self,
         item: &DeployItem,
@@ -189,7 +193,7 @@ impl Siblings<'_> {
         let mut found = Vec::new();
         for name in [&own.name, &other.name] {
             if !servers.contains_key(name) {
-                // A Target that leads nowhere is no reason to keep anything.
+                // If a Target leads to no server, its item is not an heir.
                 servers.insert(name.clone(), self.server(name).await);
             }
             found.push(servers.get(name).cloned().flatten());
@@ -203,7 +207,7 @@ impl Siblings<'_> {
         self.round.targets.server(&target, objects).await.ok()?
     }
 
-    /// An item of a type that marks objects.
+    /// Returns the sibling for an item; `None` if its type does not mark objects.
     fn sibling(&self, item: DeployItem) -> Option<Sibling> {
         match item.spec.type_.as_str() {
             MANIFEST => {
@@ -219,7 +223,7 @@ impl Siblings<'_> {
         }
     }
 
-    /// True of a chart of this job that is still to be rendered, or to be applied.
+    /// Reports whether a chart item of this job has not yet listed its objects.
     fn may_list_more(&self, item: &DeployItem) -> bool {
         let of = |item: &DeployItem| item.labels().get(label::MANAGED_BY).cloned();
         let is_of_execution = of(item).is_some() && of(item) == of(self.round.item);
@@ -237,7 +241,8 @@ impl Siblings<'_> {
         !is_current || Phase::of(status.phase.as_deref()) != Phase::Succeeded
     }
 
-    /// Lets an item know what it has inherited, while it is as it was read.
+    /// Writes into the status of an item what it inherits. Fails if the item has changed since it
+    /// was read.
     async fn bequeath(&self, sibling: &Sibling, references: &[Reference]) -> Result<(), ApplyError> {
         let mut item = sibling.item.clone();
         let status = item.status.get_or_insert_default();
@@ -248,7 +253,7 @@ impl Siblings<'_> {
                 inherited_from: Some(self.giver.clone()),
                 ..ManagedResource::new(reference.clone())
             };
-            // A round that ended before it wrote the new mark comes here once more.
+            // A round that ended before it wrote the new mark repeats this step.
             let managed = json!(managed);
             if !inherited.contains(&managed) {
                 inherited.push(managed);
@@ -261,8 +266,8 @@ impl Siblings<'_> {
     }
 }
 
-/// The objects that the configuration of a manifest item lists. One that cannot be read lists
-/// nothing.
+/// Returns the objects in the configuration of a manifest item. An unreadable configuration lists
+/// none.
 fn listed_in(config: &Value) -> Vec<Reference> {
     let listed = manifests(config).unwrap_or_default();
     let objects = expand(&listed).unwrap_or_default();

@@ -1,9 +1,10 @@
-//! The controller of TargetSyncs (`installations.md` 1.5): looks at the source cluster every five
-//! minutes, and keeps Targets and Secrets of the own namespace as they should be. What that is
-//! `groundwork_lifecycle::target_sync` says.
+//! Controller of TargetSyncs (`installations.md` 1.5). It reads the source cluster every five
+//! minutes and keeps the Targets and Secrets of its own namespace up to date.
+//! `groundwork_lifecycle::target_sync` decides their contents.
 //!
 //! ```text
-//! event, or five minutes ──> token renewed if due ──> names of the source ──> Secrets, then Targets ──> what is left over goes ──> status
+//! event, or five minutes ──> token renewed if due ──> names of the source
+//!     ──> Secrets, then Targets ──> obsolete objects deleted ──> status
 //! ```
 
 mod round;
@@ -24,14 +25,14 @@ use jiff::Timestamp;
 
 use round::Outcome;
 
-/// Whose queue the TargetSyncs are in.
+/// Name of the queue of TargetSyncs.
 const QUEUE: &str = "deployer_targetsync";
-/// TargetSyncs that are worked on at the same time: a source that hangs holds a turn until its
-/// limit.
+/// TargetSyncs worked on at the same time. A source cluster that hangs occupies one of them until
+/// its time-out.
 const CONCURRENCY: usize = 8;
-/// Pauses of one whose round fails.
+/// Back-off of a TargetSync whose round fails.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
-/// Who reports Events.
+/// Component that reports Events.
 const COMPONENT: &str = "groundwork-target-sync";
 
 pub(crate) fn options(namespaces: Vec<String>) -> Options {
@@ -45,7 +46,7 @@ pub(crate) fn options(namespaces: Vec<String>) -> Options {
     }
 }
 
-/// Reconciles TargetSyncs.
+/// Handler of TargetSyncs.
 pub(crate) struct TargetSyncs {
     pub(crate) targets: Targets,
 }
@@ -56,7 +57,8 @@ fn now() -> Time {
 
 #[async_trait]
 impl Handler for TargetSyncs {
-    /// One that comes or goes concerns the others of its namespace, in which there may be only one.
+    /// Returns the other TargetSyncs of the namespace too: only one may exist, so its coming or
+    /// going changes their result.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let others = index.of_kind(&object.kind, object.namespace.as_deref());
         let mut keys: Vec<Key> =
@@ -67,7 +69,7 @@ impl Handler for TargetSyncs {
         keys
     }
 
-    /// One that stays has a round every five minutes anyway.
+    /// Returns the key only for a TargetSync that is being deleted. The schedule covers all others.
     fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
         (snapshot.is_deleting() && snapshot.has_finalizer(FINALIZER)).then(|| object.clone())
     }
@@ -119,20 +121,21 @@ impl Handler for TargetSyncs {
         answered(&sync, &outcome, objects).await?;
         match outcome.errors.first() {
             Some(error) if !outcome.is_stopped => Err(ReconcileError::new(error.clone())),
-            // Of several nothing but the end of the others lets one go on, which an event tells of.
+            // If the namespace has several, a retry is useless: only the deletion of the others
+            // helps, and that is an event.
             Some(_) | None => Ok(Reconciled::requeue_after(ROUND)),
         }
     }
 }
 
-/// Names of the other TargetSyncs of the namespace, but for those that go.
+/// Returns the names of the other TargetSyncs of the namespace, without those being deleted.
 async fn others(sync: &TargetSync, objects: &Objects) -> Result<Vec<String>, ApiError> {
     let all = objects.list::<TargetSync>(&sync.namespace().unwrap_or_default(), "").await?;
     let stay = all.iter().filter(|other| other.metadata.deletion_timestamp.is_none());
     Ok(stay.map(ResourceExt::name_any).filter(|name| *name != sync.name_any()).collect())
 }
 
-/// Writes the end of a round, and an Event if it has another one than before.
+/// Writes the result of a round, and an Event if the errors differ from those before.
 async fn conclude(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<TargetSync, ApiError> {
     let Some(changed) = concluded(sync, &outcome.errors, outcome.rotated.as_ref(), &now()) else {
         return Ok(sync.clone());
@@ -150,8 +153,8 @@ async fn conclude(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Re
     Ok(stored)
 }
 
-/// Takes the requests away that the round has answered. Without the right to renew it, a token
-/// stays asked for.
+/// Removes the annotations of requests that the round has carried out. A token request stays until
+/// the token is renewed.
 async fn answered(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<(), ApiError> {
     let annotations = sync.annotations();
     let mut answered = Vec::new();
@@ -169,8 +172,8 @@ async fn answered(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Re
     patch(sync, &change, objects).await.map(drop)
 }
 
-/// Takes Targets and Secrets away, and then the finalizer. What another TargetSync of the namespace
-/// can use stays with it.
+/// Deletes Targets and Secrets, and then removes the finalizer. If the namespace has another
+/// TargetSync, the objects stay for that.
 async fn remove(sync: &TargetSync, objects: &Objects) -> Result<Reconciled, ReconcileError> {
     if !sync.finalizers().iter().any(|name| name == FINALIZER) {
         return Ok(Reconciled::default());
@@ -213,7 +216,7 @@ async fn patch(sync: &TargetSync, change: &Metadata, objects: &Objects) -> Resul
     objects.patch_metadata(&sync.namespace().unwrap_or_default(), &sync.name_any(), change).await
 }
 
-/// Nothing depends on an Event.
+/// Reports an Event. Its failure is only logged.
 async fn warn(sync: &TargetSync, reason: &str, message: &str, objects: &Objects) {
     let generation = sync.metadata.generation.unwrap_or_default().to_string();
     let report = ObjectEvent { reason, message, component: COMPONENT, occurrence: &generation };

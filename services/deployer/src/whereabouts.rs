@@ -1,9 +1,10 @@
-//! The cluster that an item was deployed to, and the one that its Target leads to now
+//! The cluster that an item was deployed to, and the cluster that its Target leads to now
 //! (`installations.md` 7.9, clusters).
 //!
 //! ```text
 //! providerStatus.cluster ──the same?──> yes: as ever
-//!                                 └──> no: refused, until the Target leads back or the annotation says `move` or `abandon`
+//!                                 └──> no: refused, until the Target leads back
+//!                                          or the annotation says `move` or `abandon`
 //! ```
 
 use std::borrow::Cow;
@@ -19,48 +20,49 @@ use serde_json::{Value, json};
 
 use crate::common::own_cluster;
 
-/// The member of a provider status that says where the item was deployed to.
+/// Member of a provider status with the cluster that the item was deployed to.
 pub(crate) const CLUSTER: &str = "cluster";
-/// The member with what lies in clusters that the item has left.
+/// Member with the objects in clusters that the item has left.
 const LEFT_BEHIND: &str = "leftBehind";
 /// Members that list objects.
 const OBJECTS: [&str; 3] = ["managedResources", "applied", "inherited"];
-/// Names that a status keeps of each cluster, and that a message has. The others are counted.
+/// Names of objects kept in a status for each cluster, and shown in a message. Further objects are
+/// only counted.
 const MOST_KEPT: usize = 100;
 const MOST_TOLD: usize = 10;
-/// Clusters that a status remembers, the last ones.
+/// Number of left clusters kept in a status; older ones are dropped.
 const MOST_CLUSTERS: usize = 10;
 
-/// Where a round works.
+/// Cluster in which a round works.
 pub(crate) struct Place<'a> {
     cluster: Arc<Cluster>,
-    /// The item, without its record if that is one of a cluster that it has left.
+    /// The item. If it has just left another cluster, without the record of that cluster.
     item: Cow<'a, DeployItem>,
     entry: Entry,
 }
 
-/// The part of the provider status about clusters.
+/// Part of the provider status about clusters.
 struct Entry {
     identity: ClusterIdentity,
-    /// The record is one of this cluster for certain.
+    /// True if the record certainly belongs to this cluster.
     is_known: bool,
     left: Vec<Value>,
 }
 
-/// The relation of an item that goes to a cluster.
+/// Cluster from which a deleted item removes its objects.
 pub(crate) enum Leaving {
-    /// Its objects lie there.
+    /// The objects are in this cluster.
     From(Arc<Cluster>),
-    /// Its objects lie elsewhere, and are given up.
+    /// The objects are in another cluster, and stay there.
     Nothing,
 }
 
 impl<'a> Place<'a> {
-    /// The place of a job.
+    /// Returns the place of a job.
     ///
     /// # Errors
     ///
-    /// The Target leads to another cluster than before, or nowhere.
+    /// The Target leads to another cluster than before, or to none.
     pub(crate) async fn of(round: &Round<'a>) -> Result<Self, OperationError> {
         let cluster = own_cluster(round).await?;
         let identity = identity(&cluster).await?;
@@ -79,7 +81,8 @@ impl<'a> Place<'a> {
             }
             before => {
                 let is_known = before.is_some() || lying(round.item).is_empty();
-                // An annotation that stays would let the item leave this cluster later.
+                // If the annotation stayed, it would let the item leave this cluster, too, when its
+                // Target changes later.
                 if is_known && wish(round.item).is_some() {
                     answered(round).await?;
                 }
@@ -99,8 +102,8 @@ impl<'a> Place<'a> {
         &self.item
     }
 
-    /// The result of the round, with the place in the provider status. A record of before there
-    /// were places gets its own with a job that has done everything.
+    /// Adds the cluster to the provider status of a round's result. A record that was written
+    /// before clusters were recorded gets its cluster when a job has finished.
     pub(crate) fn note(&self, result: Result<Step, Failure>) -> Result<Step, Failure> {
         self.entry.note(result)
     }
@@ -134,7 +137,7 @@ impl Entry {
     }
 }
 
-/// The cluster of the item's Target, if it is the one that the item was deployed to.
+/// Returns the cluster of the item's Target, if it is the cluster that the item was deployed to.
 ///
 /// # Errors
 ///
@@ -148,7 +151,7 @@ pub(crate) async fn same_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, Oper
     }
 }
 
-/// The cluster that an item is to be removed from.
+/// Returns the cluster from which a deleted item is to be removed.
 ///
 /// # Errors
 ///
@@ -177,8 +180,9 @@ fn known(item: &DeployItem) -> Option<&Value> {
     item.status.as_ref()?.provider_status.get()
 }
 
-/// The cluster that the item was deployed to. Where nothing of it lies any other is as good: a
-/// Target that led to the wrong one, and let nothing be written there, is simply mended.
+/// Returns the cluster that the item was deployed to; `None` if none of its objects are recorded.
+/// So a Target that led to a wrong cluster, in which no object was written, can simply be
+/// corrected.
 fn recorded(item: &DeployItem) -> Option<ClusterIdentity> {
     if lying(item).is_empty() {
         return None;
@@ -202,7 +206,7 @@ fn without_record(item: &DeployItem) -> DeployItem {
     item
 }
 
-/// Names of what an item has deployed, as its status has it.
+/// Returns the names of the releases and objects that the status records.
 fn lying(item: &DeployItem) -> Vec<String> {
     let Some(status) = known(item) else { return Vec::new() };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -228,7 +232,7 @@ fn in_words(names: &[String], most: usize) -> String {
     }
 }
 
-/// A cluster that the item was not deployed to is left alone.
+/// Returns the error for a Target that leads to another cluster than before.
 fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -> OperationError {
     let names = lying(item);
     let lies = match names.is_empty() {
@@ -248,7 +252,8 @@ fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -
     OperationError::new("Connect", Reason::OtherCluster, message)
 }
 
-/// Tells what lies in a cluster that the item leaves, and gives it for the status.
+/// Reports an Event about the objects in a cluster that the item leaves, and returns them for the
+/// status.
 async fn tell_left(round: &Round<'_>, cluster: &ClusterIdentity) -> Value {
     let names = lying(round.item);
     let what = if names.is_empty() { "nothing".to_owned() } else { in_words(&names, MOST_TOLD) };
@@ -257,7 +262,8 @@ async fn tell_left(round: &Round<'_>, cluster: &ClusterIdentity) -> Value {
     json!({CLUSTER: cluster, "objects": kept, "count": names.len()})
 }
 
-/// The item is where the user wanted it: the annotation would let it leave this cluster, too.
+/// Removes the annotation once the item is in the wanted cluster. If it stayed, it would let the
+/// item leave this cluster, too.
 async fn answered(round: &Round<'_>) -> Result<(), OperationError> {
     let item = round.item;
     let change =
@@ -311,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Only a job that has done everything says where a record of before lies.
+    /// A record without a cluster gets one only from a job that has finished.
     #[test]
     fn old_records_get_a_place() {
         let item = item(&json!({"managedResources": [], "leftBehind": [{"count": 1}]}), false);

@@ -1,4 +1,4 @@
-//! Where the bytes of a chart come from (`helm.md` 1).
+//! Sources of charts: fetches the archive that an item names (`helm.md` 1).
 //!
 //! ```text
 //! archive.raw ────────────────────────────────────────────────┐
@@ -31,39 +31,42 @@ use sha2::{Digest as _, Sha256};
 use super::component_chart::{ComponentChart, Found, Surroundings};
 use super::configuration::{Archive, ChartRepository, ChartSource, Remote};
 
-/// What an archive may have at most, in bytes (`helm.md` 11).
+/// Size limit of an archive in bytes (`helm.md` 11).
 pub(super) const LARGEST: u64 = 20 << 20;
-/// What an index may have.
+/// Size limit of an index in bytes.
 const LARGEST_INDEX: u64 = 64 << 20;
-/// Bytes of archives that are kept for a moment, and as many for a day.
+/// Size in bytes of each of the two caches of archives: one keeps them for `KNOWN`, the other for
+/// `KNOWN_LONG`.
 const KEPT_BYTES: u64 = 32 << 20;
-/// Memory for the answers of all registries and chart repositories.
+/// Bytes of memory for the answers of all registries and chart repositories.
 const MEMORY: usize = 96 << 20;
-/// Of one item, and of all items of a namespace.
+/// Share of `MEMORY` for one item, and for all items of a namespace together.
 const MEMORY_SHARE: usize = 64 << 20;
-/// How long what a name leads to is taken for what it leads to.
+/// Time for which a fetched archive is cached: a tag or a version may lead to another archive
+/// later.
 const KNOWN: Duration = Duration::from_secs(60);
-/// The same for items that say so.
+/// The same for items with the annotation to cache charts.
 const KNOWN_LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// The option for the time that fetching a chart may take.
+/// Flag that limits the time for fetching a chart, for error messages.
 const FETCH_TIMEOUT: &str = "--chart-fetch-timeout";
 
-/// Fetches the archives of charts.
+/// Client that fetches and caches the archives of charts.
 #[derive(Clone)]
 pub(crate) struct ChartSources {
     client: ChartClient,
-    /// Where components lie.
+    /// Maps repository contexts to the stores of components.
     map: Arc<MapFile>,
-    /// By what is asked for, and with whose credentials.
+    /// Archives by a hash over the source and the credentials, so that an item never gets an
+    /// archive that its own credentials could not fetch.
     known: Cache<[u8; 32], Arc<Vec<u8>>>,
     known_long: Cache<[u8; 32], Arc<Vec<u8>>>,
-    /// How long all that is fetched for a chart may take; `None` for no limit.
+    /// Time limit for all requests for one chart; `None` for no limit.
     fetch_time: Option<Duration>,
     memory: AnswerMemory,
 }
 
-/// The archive of a chart, and the memory that is held for it.
+/// The archive of a chart, with the memory reserved for it.
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) archive: Vec<u8>,
@@ -76,7 +79,7 @@ impl std::fmt::Debug for ChartSources {
     }
 }
 
-/// One entry of `configurations.helmChartRepoCredentials.auths` of a Context.
+/// Entry of `configurations.helmChartRepoCredentials.auths` of a Context.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RepositoryAuth {
@@ -97,7 +100,8 @@ struct SecretKey {
 }
 
 impl ChartSources {
-    /// `map` says where the components lie whose resources are charts.
+    /// Creates the client. `map` maps repository contexts to the stores of components whose
+    /// resources are charts.
     pub(crate) fn new(options: NetworkOptions, map: MapFile, fetch_time: Option<Duration>) -> Self {
         let cache = |time| {
             let weigh =
@@ -114,7 +118,7 @@ impl ChartSources {
         }
     }
 
-    /// Time for all that is fetched for a chart, and memory until it is there.
+    /// Returns the time limit for fetching a chart, and the reservation of memory for its answers.
     fn allowance(&self, round: &Round<'_>) -> Allowance {
         let allowance =
             self.fetch_time.map_or_else(Allowance::default, |time| Allowance::of(time, FETCH_TIMEOUT));
@@ -125,7 +129,7 @@ impl ChartSources {
         self.memory.begin(&round.item.namespace().unwrap_or_default())
     }
 
-    /// The archive of the first source that is given, in the order of `helm.md` 1.
+    /// Fetches the archive from the first source that the item gives, in the order of `helm.md` 1.
     pub(super) async fn fetch(
         &self,
         source: &ChartSource,
@@ -133,7 +137,8 @@ impl ChartSources {
     ) -> Result<Fetched, OperationError> {
         let archive = self.archive(source, round).await?;
         let (held, size) = (self.begin(round), archive.len());
-        // Others may have fetched it, so what the fetch held says nothing of this item.
+        // The archive may come from the cache or from the fetch of another item, so memory is
+        // reserved for this item anew.
         let holding = Arc::clone(&held);
         blocking(move || {
             holding.take(size, "the chart").map_err(|error| {
@@ -181,8 +186,8 @@ impl ChartSources {
         }
     }
 
-    /// What was fetched a moment ago is not fetched again: an item that waits for something is
-    /// looked at often.
+    /// Returns the cache that fits the item. A waiting item has many rounds, and each needs its
+    /// chart.
     fn cache(&self, round: &Round<'_>) -> &Cache<[u8; 32], Arc<Vec<u8>>> {
         let asked = round.item.annotations().get(annotation::CACHE_HELM_CHARTS);
         if asked.is_some_and(|value| value == "true") { &self.known_long } else { &self.known }
@@ -195,12 +200,13 @@ impl ChartSources {
         fetch: impl FnOnce() -> Result<Vec<u8>, OperationError> + Send + 'static,
     ) -> Result<Arc<Vec<u8>>, OperationError> {
         let (cache, key) = (self.cache(round).clone(), key(what));
-        // An item that asks for the same meanwhile waits for the same answer.
+        // Items that ask for the same archive at the same time share one fetch.
         let together = move || cache.try_get_with(key, || fetch().map(Arc::new));
         blocking(move || together().map_err(|error| (*error).clone())).await
     }
 
-    /// A resource of a component, with what the Context of the item says about components.
+    /// Fetches a chart that is a resource of a component, with the repositories, credentials and
+    /// overwrites of the item's Context.
     async fn of_component(
         &self,
         round: &Round<'_>,
@@ -307,7 +313,7 @@ fn key(what: &Value) -> [u8; 32] {
     Sha256::digest(what.to_string()).into()
 }
 
-/// Work that waits for stores and the network.
+/// Runs work that waits for stores and the network on a thread of its own.
 async fn blocking<T: Send + 'static>(
     fetch: impl FnOnce() -> Result<T, OperationError> + Send + 'static,
 ) -> Result<T, OperationError> {
@@ -317,8 +323,8 @@ async fn blocking<T: Send + 'static>(
     })?
 }
 
-/// The chart that the index of a repository names. Whatever is fetched comes with the memory that
-/// is held for it.
+/// Fetches the chart that the index of a repository names. `fetch` returns each answer with the
+/// memory reserved for it.
 fn of_index(
     fetch: impl Fn(&str, &Authorization, u64) -> Result<(Vec<u8>, Arc<Holding>), ChartError>,
     base: &str,
@@ -354,7 +360,7 @@ fn of_index(
     } else {
         with_query(format!("{path}/{}", entry.url.trim_start_matches('/')))
     };
-    // Credentials are for the repository's host alone.
+    // An index may lead to another host, which must not see the credentials of this one.
     let is_own = origin(&url) == origin(base);
     let none = Authorization::default();
     let archive = fetch(&url, if is_own { authorization } else { &none }, LARGEST);
@@ -379,7 +385,7 @@ fn origin(url: &str) -> Option<&str> {
     Some(&url[..url.len() - rest.len() + end])
 }
 
-/// Trimmed, without a slash at its end, and with a scheme.
+/// Returns an address trimmed, without a slash at its end, and with a scheme.
 fn normalized(url: &str) -> String {
     let url = url.trim();
     let url = url.strip_suffix('/').unwrap_or(url);
@@ -391,7 +397,7 @@ async fn context(round: &Round<'_>) -> Result<Option<Context>, OperationError> {
     object(round, Some(name.unwrap_or(DEFAULT_CONTEXT))).await
 }
 
-/// An object of the item's namespace, if it is named and there.
+/// Reads an object of the item's namespace; `None` if it is not named or does not exist.
 async fn object<K: Stored>(round: &Round<'_>, name: Option<&str>) -> Result<Option<K>, OperationError> {
     let Some(name) = name else { return Ok(None) };
     let found = round.objects.get::<K>(&round.item.namespace().unwrap_or_default(), name).await;
@@ -402,7 +408,7 @@ fn not_asked(error: &ApiError) -> OperationError {
     OperationError::transient("TemplateChart", Reason::GetHelmChart, error.to_string())
 }
 
-/// What the pull secrets of the Context hold.
+/// Returns the credentials in the pull secrets of the Context.
 async fn keyring(round: &Round<'_>, context: Option<&Context>) -> Result<Keyring, OperationError> {
     let mut secrets = PullSecrets::default();
     let namespace = round.item.namespace().unwrap_or_default();
@@ -416,8 +422,8 @@ async fn keyring(round: &Round<'_>, context: Option<&Context>) -> Result<Keyring
     }
 }
 
-/// What the Context has for a chart repository: the entry whose address is the longest beginning of
-/// the repository's (R29).
+/// Returns the credentials of the Context for a chart repository: those of the entry whose address
+/// is the longest prefix of the repository's (`helm.md` 1, R29).
 async fn authorization(
     round: &Round<'_>,
     context: Option<&Context>,
@@ -466,14 +472,16 @@ async fn authorization(
     Ok(Authorization { header: Some(header), roots })
 }
 
-/// Whether an address is another one, or below it by whole segments.
+/// Reports whether an address equals another one or is below it. Only whole segments of the path
+/// count.
 fn is_below(address: &str, other: &str) -> bool {
     let plain = |url: &str| url.split('?').next().unwrap_or(url).trim_end_matches('/').to_owned();
     let (address, other) = (plain(address), plain(other));
     address == other || address.strip_prefix(&other).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// A reference that begins with the scheme of a web page would be read as the name of a host.
+/// Refuses a reference with a scheme such as `https://`. The scheme would be read as the name of a
+/// host.
 fn check_scheme(reference: &str) -> Result<(), OperationError> {
     match reference.split_once("://") {
         Some((scheme, _)) if scheme != "oci" => Err(broken(format!(
@@ -485,7 +493,7 @@ fn check_scheme(reference: &str) -> Result<(), OperationError> {
 }
 
 fn unpacked(raw: &str) -> Result<Vec<u8>, OperationError> {
-    // Four letters are three bytes.
+    // Base64 encodes three bytes in four letters, so the size is known before decoding.
     if raw.len() as u64 / 4 * 3 > LARGEST {
         return Err(broken(format!("chart archive larger than {LARGEST} bytes")));
     }
@@ -495,12 +503,12 @@ fn unpacked(raw: &str) -> Result<Vec<u8>, OperationError> {
         .map_err(|_| broken("unable to decode helm archive: chart.archive.raw is no base64".to_owned()))
 }
 
-/// A chart that can never be had.
+/// Returns the error of a chart that no retry can fetch.
 pub(super) fn broken(message: String) -> OperationError {
     OperationError::new("TemplateChart", Reason::GetHelmChart, message)
 }
 
-/// What may come, and is no error of anybody.
+/// Returns an error that may pass, without blame for the user or the system.
 fn for_information(message: String) -> OperationError {
     OperationError {
         codes: vec![ErrorCode::ForInfoOnly],
@@ -508,7 +516,7 @@ fn for_information(message: String) -> OperationError {
     }
 }
 
-/// A reference that is none stays so; everything else may be another time otherwise.
+/// Returns the error of a fetch. A malformed reference is final; any other error is retried.
 pub(super) fn unreachable(text: String, error: &ChartError) -> OperationError {
     match error {
         ChartError::NoTag(_) | ChartError::NoReference(_) => broken(text),
@@ -559,8 +567,8 @@ mod tests {
         assert_eq!(origin("https://a:1/x?y"), Some("https://a:1"));
         assert_eq!(origin("https://a"), Some("https://a"));
     }
-    /// A chart repository that is an enemy's: each trick ends in its time, with words that name the
-    /// server, be it about the index or the archive.
+    /// A malicious chart repository: each attack on the index or the archive ends within its time
+    /// limit, with an error that names the server.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn hostile_chart_repositories() {
         let index = json!({"apiVersion": "v1", "entries": {"web": [

@@ -1,4 +1,4 @@
-//! Charts of items: fetched, loaded, and rendered in workers.
+//! Fetches, loads and renders the charts of items. Loading and rendering run in workers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The owner of a release (`helm.md` 10.4): the item that has installed or upgraded it, or has
-//! taken it over knowingly.
+//! The owner of a release (`helm.md` 10.4): the item that installed or upgraded it last, or that
+//! adopted it with `adopt: true`.
 
 use groundwork_api::{DeployItem, ResourceExt as _};
 use groundwork_apply::Reference;
@@ -14,19 +14,19 @@ use super::status::{has_own_record, known, releases};
 /// Field manager of the records that Landscaper's deployer writes.
 const LANDSCAPER: &str = "helm-deployer-controller";
 
-/// The owner of a release, seen from one item.
+/// Owner of a release, from the view of one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
     Own,
-    /// Another item's that exists, by `NAMESPACE/NAME`.
+    /// Another item, which exists, as `NAMESPACE/NAME`.
     OfItem(String),
-    /// An item which has gone and has left it.
+    /// Another item, which has been deleted and has left the release.
     Orphan,
-    /// A person or a program that has made it by other means.
+    /// A person or a program that is not a deployer.
     Foreign,
 }
 
-/// The owner of a release by its last record; `None` if it has none.
+/// Returns the owner of a release by its last record; `None` if the release has no record.
 ///
 /// # Errors
 ///
@@ -54,11 +54,12 @@ pub(super) async fn claim(
             return Ok(Some(Claim::OfItem(name.to_owned())));
         }
     }
-    // An item that was made anew has brought it about again, though nothing had to be written.
+    // An item that was deleted and created anew has another UID. Its job found the release up to
+    // date and wrote no record, but the status names the release.
     Ok(Some(if is_known { Claim::Own } else { Claim::Orphan }))
 }
 
-/// True if the status of an item says that the release is its own.
+/// Reports whether the status of an item names the release as its own.
 fn is_in_status(item: &DeployItem, release: &Owner) -> bool {
     let is_it = |known: &Value| {
         known["name"] == release.name.as_str() && known["namespace"] == release.namespace.as_str()
@@ -66,8 +67,9 @@ fn is_in_status(item: &DeployItem, release: &Owner) -> bool {
     releases(item).iter().any(is_it)
 }
 
-/// True if Landscaper has made the release for the item. It writes neither into the record: its
-/// status lists workloads of the release, and its records carry its field manager.
+/// Reports whether Landscaper made the release for the item. Landscaper writes the owner neither
+/// into the record nor into the status. But its status lists workloads of the release, and its
+/// records carry its field manager.
 fn is_of_landscaper(item: &DeployItem, last: &Stored, release: &Owner) -> bool {
     let has_status = item.status.as_ref().is_some_and(|status| status.provider_status.get().is_some());
     if !has_status || has_own_record(item) {
@@ -91,7 +93,7 @@ fn objects_of(last: &Stored, release: &Owner) -> Vec<Reference> {
         .collect()
 }
 
-/// A release that others have made is not touched unless the item says so.
+/// Returns the error for a release of others, which only `adopt: true` takes over.
 pub(super) fn refusal(release: &Owner) -> OperationError {
     let Owner { name, namespace } = release;
     let message = format!(

@@ -29,27 +29,27 @@ const CHART_ACCESSES: [&str; 3] = ["helm", "Helm", "helmChartRepository"];
 /// A resource of a component, as an item names it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ComponentChart {
-    /// The member of the configuration, for messages.
+    /// Member of the configuration, for error messages.
     member: &'static str,
-    /// As `spec.componentDescriptor` of an Installation.
+    /// The component, in the form of `spec.componentDescriptor` of an Installation.
     component: Value,
     resource: BTreeMap<String, String>,
-    /// A key names what overwrites have led to already.
+    /// False for a key: the component version in it is already the result of overwrites.
     has_overwrites: bool,
 }
 
-/// What is known of the item's namespace.
+/// Objects of the item's namespace that decide where the chart is.
 #[derive(Debug)]
 pub(super) struct Surroundings {
     pub(super) namespace: String,
     pub(super) context: Option<Context>,
     pub(super) overwrites: Option<ComponentVersionOverwrites>,
-    /// The OCM configuration of the Context.
+    /// OCM configuration of the Context.
     pub(super) objects: ObjectSet,
     pub(super) repositories: ContextRepositories,
 }
 
-/// Where the chart is.
+/// Result of the look-up of a chart.
 #[derive(Debug)]
 pub(super) enum Found {
     Archive(Vec<u8>),
@@ -69,7 +69,7 @@ struct KeyComponent {
 }
 
 impl ComponentChart {
-    /// Of a key, as `getResourceKey` gives it (`blueprints.md` 5.5).
+    /// Parses a key in the form that `getResourceKey` returns (`blueprints.md` 5.5).
     pub(super) fn of_key(text: &str) -> Result<Self, OperationError> {
         let wrong = |problem: &str| {
             broken(format!(
@@ -87,7 +87,7 @@ impl ComponentChart {
         Ok(Self { member: "resourceRef", component, resource, has_overwrites: false })
     }
 
-    /// Of a reference that somebody has written, as the one of a blueprint (R31).
+    /// Parses `chart.fromResource`, which names a resource as a blueprint does (`helm.md` 1, R31).
     pub(super) fn of_resource(value: &Value) -> Result<Self, OperationError> {
         let wrong = |problem: &str| broken(format!("chart.fromResource: {problem}"));
         let name = value["resourceName"].as_str().filter(|name| !name.is_empty());
@@ -102,7 +102,7 @@ impl ComponentChart {
         Ok(Self { member: "fromResource", component, resource, has_overwrites: true })
     }
 
-    /// What tells the chart from others, beside the credentials it is fetched with.
+    /// Returns all that the chart depends on, apart from credentials, as a key for the cache.
     pub(super) fn identity(&self, around: &Surroundings) -> Value {
         let context = around.context.as_ref();
         let config = context.and_then(Context::ocm_config_map);
@@ -117,7 +117,7 @@ impl ComponentChart {
         ])
     }
 
-    /// Looks the component up, and fetches the resource. It waits for stores and the network.
+    /// Resolves the component and fetches the resource. Blocks on stores and the network.
     pub(super) fn fetch(&self, around: &Surroundings) -> Result<Found, OperationError> {
         let version = self.version(around)?;
         let resource = version.descriptor.resource_with_identity(&self.resource);
@@ -136,7 +136,8 @@ impl ComponentChart {
             ..context
         });
         let name = context.as_ref().and_then(|context| context.metadata.name.clone()).unwrap_or_default();
-        // As the job of an Installation would, so that the rules are the same.
+        // The resolution works on Installations, so one is built: the component is then found by
+        // the same rules as for a job.
         let installation: Installation = serde_json::from_value(json!({
             "metadata": {"name": "chart", "namespace": around.namespace},
             "spec": {
@@ -164,8 +165,8 @@ impl ComponentChart {
         match resolution.root(&around.repositories) {
             Ok(Some(version)) => Ok(version),
             Ok(None) => Err(broken(told("it names no component".to_owned()))),
-            // What is wrong in the namespace is told as it is; a component that cannot be had may
-            // come.
+            // An error of objects in the namespace is final until a user changes them. A component
+            // that cannot be fetched may appear later, so that error is retried.
             Err(error) if is_known => Err(broken(told(error.message))),
             Err(error) => {
                 Err(OperationError::transient("TemplateChart", Reason::GetHelmChart, told(error.message)))
@@ -191,7 +192,7 @@ impl ComponentChart {
         })?;
         let is_artifact = is_packed_artifact(&access, &blob.media_type);
         let address = format!("resource {:?}, {access}", resource.name);
-        // An artifact may have a little beside its chart.
+        // An artifact may contain other layers beside its chart.
         let limit = if is_artifact { 2 * LARGEST } else { LARGEST };
         let content = around.repositories.allowance.read_all(blob, &address, limit).map_err(ChartError::from);
         let chart = content.and_then(|content| chart_of_content(content, is_artifact, &address, LARGEST));
@@ -207,7 +208,7 @@ impl ComponentChart {
     }
 }
 
-/// The chart repository that an access of type helm names (`components.md` 6.9).
+/// Returns the chart repository that an access of type helm names (`components.md` 6.9).
 fn in_repository(resource: &Resource) -> Option<Result<ChartRepository, OperationError>> {
     let access = resource.access();
     let text = |member: &str| access[member].as_str().unwrap_or_default().to_owned();
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// R31.
+    /// Rule R31 of `helm.md` 1: `fromResource` takes `ref` or `inline`, and not both.
     #[test]
     fn references_to_resources() {
         let reference = json!({"componentName": "example.org/shop", "version": "1.0.0"});

@@ -1,4 +1,4 @@
-//! What an item of the helm deployer says (`installations.md` 7.10, `helm.md` 10.1).
+//! Configuration of helm items (`installations.md` 7.10, `helm.md` 10.1).
 
 use groundwork_apply::{
     DeletionGroup, Drift, Export, Exports, ReadinessChecks, ReadinessRules, UpdateStrategy, null_is_default,
@@ -24,7 +24,7 @@ pub(super) struct Configuration {
     pub(super) namespace: String,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) create_namespace: bool,
-    /// A release of the name that others have made becomes the item's.
+    /// Takes over a release of this name that the item did not make.
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) adopt: bool,
     #[serde(default)]
@@ -47,12 +47,12 @@ pub(super) struct Configuration {
     pub(super) deletion_groups_during_update: Vec<DeletionGroup>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) drift: Drift,
-    /// What nobody reads.
+    /// Members that the deployer does not know.
     #[serde(flatten)]
     pub(super) unknown: Map<String, Value>,
 }
 
-/// Where a chart comes from (`helm.md` 1); of several the first counts.
+/// Source of a chart (`helm.md` 1). If several are given, the first one counts.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ChartSource {
@@ -103,7 +103,7 @@ pub(super) struct DeploymentConfig {
     uninstall: Map<String, Value>,
 }
 
-/// How one operation of the release mode goes.
+/// Options of one operation in release mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OperationOptions {
     pub(super) atomic: bool,
@@ -168,16 +168,18 @@ fn options(members: &Map<String, Value>) -> OperationOptions {
         force: is("force"),
         skip_schema: is("skipSchemaValidation"),
         take_ownership: is("takeOwnership"),
-        // Who takes back what does not work has to see that it does not.
+        // `atomic` implies `wait`: a rollback needs to know that the operation failed.
         wait: is("wait") || is("atomic"),
         timeout: members.get("timeout").and_then(duration).filter(|timeout| !timeout.is_zero()),
     }
 }
 
 impl Configuration {
+    /// Parses the configuration of an item.
+    ///
     /// # Errors
     ///
-    /// All that is wrong, at once; no value is quoted.
+    /// All problems at once. The message quotes no value.
     pub(super) fn parse(config: &Value) -> Result<Self, OperationError> {
         if config["apiVersion"] != API_VERSION || config["kind"] != KIND {
             return Err(invalid_configuration(format!(
@@ -205,23 +207,22 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Whether releases are kept as Helm keeps them; otherwise the chart is rendered and applied.
+    /// Reports whether the item is in release mode. Otherwise the chart is rendered and applied.
     pub(super) fn keeps_releases(&self) -> bool {
         self.helm_deployment.unwrap_or(true)
     }
 
-    /// By which rules its objects are ready.
+    /// Returns the readiness rules of the item.
     pub(super) fn rules(&self) -> ReadinessRules {
         self.readiness_checks.rules.unwrap_or_default()
     }
 
-    /// All exports that read objects, in their order; exports from manifests come last there
-    /// (10.5).
+    /// Returns all exports that read objects. `exportsFromManifests` come last (`helm.md` 10.5).
     pub(super) fn exports_from_resources(&self) -> Vec<Export> {
         self.exports.exports.iter().chain(&self.exports_from_manifests).cloned().collect()
     }
 
-    /// Names of other Targets that are asked for something.
+    /// Returns the names of the other Targets that the configuration uses.
     pub(super) fn target_names(&self) -> Vec<&str> {
         let exports = self.exports.exports.iter().chain(&self.exports_from_manifests);
         let groups = self.deletion_groups.iter().chain(&self.deletion_groups_during_update);
@@ -282,7 +283,7 @@ impl ChartSource {
         })
     }
 
-    /// How many are given; more than one deserves a word.
+    /// Returns the number of sources given. More than one leads to a warning.
     pub(super) fn count(&self) -> usize {
         [
             self.archive.is_some(),

@@ -1,6 +1,6 @@
-//! What is said about renderings, in Helm's words, without what it says of values: those of the
-//! item, and those of objects that the chart has looked up in the cluster, which may be Secrets
-//! (`helm.md` 11).
+//! Removes values from the error messages and warnings of renderings. Helm's words stay; the values
+//! of the item go, and those of objects that the chart looked up in the cluster, which may be
+//! Secrets (`helm.md` 11).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,10 +10,11 @@ use groundwork_blueprint::{withheld, withhold_values};
 use groundwork_helm::{Chart, Lookup, RenderError};
 use serde_json::{Map, Value, json};
 
-/// Version and kind, namespace and name of what was looked up.
+/// API version, kind, namespace and name of an object that was looked up.
 type Place = [String; 4];
 
-/// Keeps what was found, to know what may not be told.
+/// A look-up that remembers the objects it found, so that their values can be removed from
+/// messages.
 pub(super) struct Remembering<L> {
     lookup: L,
     found: Mutex<Vec<(Place, Value)>>,
@@ -42,7 +43,7 @@ impl<L: Lookup> Lookup for Remembering<L> {
     }
 }
 
-/// A cluster that has these objects alone.
+/// A cluster that contains only these objects.
 struct Objects(HashMap<Place, Value>);
 
 impl Lookup for Objects {
@@ -51,8 +52,9 @@ impl Lookup for Objects {
     }
 }
 
-/// An error of a rendering without what depends on values. `again` renders with others and gives
-/// what it says then, if it fails.
+/// Returns the error of a rendering without the text that depends on values. `again` renders with
+/// other values and returns the error of that rendering, if any: text that differs depends on
+/// values.
 pub(super) fn without_values(
     error: &RenderError,
     chart: &Chart,
@@ -63,7 +65,7 @@ pub(super) fn without_values(
     let message = error.to_string();
     let given = Value::Object(values.clone());
     let all: Vec<&Value> = [&given].into_iter().chain(found.iter().map(|(_, value)| value)).collect();
-    // What has reached a limit would reach it again.
+    // A rendering that reached a limit would take as long again with other values.
     let is_cheap = !matches!(error, RenderError::Stopped(_));
     withheld(&message, &all, written(chart), |others| {
         let mut others = others.into_iter();
@@ -73,22 +75,22 @@ pub(super) fn without_values(
     })
 }
 
-/// Warnings about a chart quote what its templates have made; values in them are not shown as they
-/// are.
+/// Removes values from the warnings about a chart, which quote the output of its templates.
 pub(super) fn withhold_in_warnings(warnings: &mut [String], chart: &Chart, values: &Map<String, Value>) {
     if !warnings.is_empty() {
         withhold_values(warnings, &[&Value::Object(values.clone())], written(chart));
     }
 }
 
-/// What the authors of the chart have written, and where: it may be told.
+/// Returns the texts of the chart itself, with their places. Messages may quote them.
 fn written(chart: &Chart) -> Vec<Cow<'_, str>> {
     let mut written = Written { texts: Vec::new(), left: LONGEST_SEARCHED };
     written.collect(chart, chart.name());
     written.texts
 }
 
-/// So many bytes of a chart are searched for words; what the rest holds is withheld.
+/// Bytes of a chart that are searched for its own words. Words from the rest are removed from
+/// messages like values.
 const LONGEST_SEARCHED: usize = 1 << 20;
 
 struct Written<'c> {

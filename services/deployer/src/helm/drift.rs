@@ -57,8 +57,8 @@ pub(super) async fn check(
     drift::check(round, &check, wish).await.map(Some)
 }
 
-/// The objects of the last revision that the item has made. One that somebody else has made since
-/// is not undone: its record would say what is there no more.
+/// Returns the objects of the item's own last revision. A later revision of someone else is an
+/// obstacle to repairs: the release's record would otherwise no longer describe the cluster.
 async fn of_release(round: &Round<'_>, cluster: &Cluster, release: &Owner) -> Result<Wish, Failure> {
     let history =
         History::load(cluster, &release.namespace, &release.name).await.map_err(|error| failure(&error))?;

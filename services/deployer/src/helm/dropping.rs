@@ -1,5 +1,5 @@
-//! Objects that a release gives up: those that it lists no more, and all of them when it goes
-//! (`helm.md` 9.2, 9.7).
+//! Objects that a release gives up: those that a new revision no longer lists, and all of them when
+//! the release is uninstalled (`helm.md` 9.2, 9.7).
 
 use groundwork_apply::{
     ApplyError, Awaited, Deadline, Disposal, Disposed, Reference, ResourceKind, Surplus, Waiting, held,
@@ -13,9 +13,9 @@ use super::status::is_listed;
 use crate::siblings::Siblings;
 
 impl ReleaseRun<'_> {
-    /// Gives up what the old manifests name, what the item has had without a release, and what
-    /// others have handed over, if the new manifest does not have it. What is waited for, if it is
-    /// not the time yet.
+    /// Gives up objects that the new manifest lacks: those of the old manifests, those that the
+    /// item applied without a release, and those that other items handed over. Returns the reason
+    /// to wait if objects cannot be given up yet.
     pub(super) async fn drop_surplus(
         &mut self,
         wanted: &[Object],
@@ -32,8 +32,8 @@ impl ReleaseRun<'_> {
             }
         }
         if !dropped.is_empty() && !is_listed(self.round.item) {
-            // Others know what the release lists when the status is written. It would get back what
-            // it hands over before.
+            // Other items learn from the status which objects the release lists. Before the status
+            // is written, another item could hand an object back to this release.
             return Ok(Some("helm deployer: the new list of objects is written down".to_owned().into()));
         }
         let disposed = self.give_up(&dropped).await?;
@@ -44,7 +44,8 @@ impl ReleaseRun<'_> {
         Ok(None)
     }
 
-    /// Takes no time: what has been begun is ended, also after a failure that came of the time.
+    /// Deletes or hands over objects, without a time limit: an upgrade that failed on its time
+    /// limit must still finish the deletions it began.
     async fn give_up(&self, surplus: &[Surplus<'_>]) -> Result<Disposed, ApplyError> {
         let siblings = Siblings { round: self.round, giver: self.marks.giver() };
         let disposal = Disposal {
@@ -59,7 +60,7 @@ impl ReleaseRun<'_> {
         Ok(disposed)
     }
 
-    /// Takes the release away. What is waited for, if it is not gone.
+    /// Uninstalls the release. Returns the reason to wait while objects are left.
     pub(super) async fn uninstall(&mut self, waits: bool) -> Result<Carried, ApplyError> {
         let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
             return Ok(Carried::Done);
@@ -79,7 +80,8 @@ impl ReleaseRun<'_> {
             match self.run_hooks(&mut record, "post-delete").await {
                 Ok(Some(what)) => return self.waits(what),
                 Ok(None) => {}
-                // The records are gone all the same: nobody could do anything about it any more.
+                // Helm deletes the records in this case, too. The objects are gone, so a retry
+                // could not help.
                 Err(ApplyError::Configuration(error) | ApplyError::Failed(error)) => {
                     self.warn(&format!("uninstallation completed with 1 error(s): {error}")).await;
                 }

@@ -1,4 +1,4 @@
-//! Errors of the helm deployer, in the form of the status (`helm.md` 10.7).
+//! Errors of the helm deployer in the form of the status (`helm.md` 10.7).
 
 use groundwork_api::ErrorCode;
 use groundwork_apply::ApplyError;
@@ -25,7 +25,8 @@ pub(super) fn release_error(reason: Reason, error: &ApplyError) -> Failure {
     }
 }
 
-/// What depends on the cluster may be another time otherwise.
+/// Converts the error of a rendering. If the chart has read the cluster, its error is retried,
+/// because another state of the cluster may give another result.
 pub(super) fn rendering_error(
     reason: Reason,
     error: &RenderingError,

@@ -1,4 +1,4 @@
-//! The end of an operation on a release that has failed (`helm.md` 9.5 and 9.6, step F).
+//! Failure of an operation on a release (`helm.md` 9.5 and 9.6, step F).
 
 use groundwork_apply::ApplyError;
 use groundwork_helm::{Record, Status};
@@ -7,18 +7,18 @@ use jiff::{SignedDuration, Timestamp};
 use super::history::Stored;
 use super::release::ReleaseRun;
 
-/// The answer to an operation that has failed.
+/// Result of handling a failed operation.
 #[derive(Debug, Clone)]
 pub(super) enum Failing {
-    /// It is the end, told so.
+    /// The operation has failed for good, with this message.
     Told(String),
-    /// The revision before comes again; what is waited for.
+    /// A rollback to the revision before has begun, with this reason to wait.
     RollsBack(String),
 }
 
 impl ReleaseRun<'_> {
-    /// Notes that the operation of the last record has failed. With `atomic` it is taken back: what
-    /// was there before comes again.
+    /// Marks the operation of the last record as failed. With `atomic`, an install is uninstalled
+    /// and an upgrade is rolled back.
     pub(super) async fn fail(&mut self, error: &str) -> Result<Failing, ApplyError> {
         let told = |text: String| Ok(Failing::Told(text));
         let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
@@ -60,7 +60,7 @@ impl ReleaseRun<'_> {
         }
     }
 
-    /// Why the upgrade failed that a rollback takes back.
+    /// Returns the error of the upgrade that a rollback reverts.
     pub(super) fn upgrade_error(&self) -> String {
         let failed = self.history.revisions.iter().rev().find(|stored| {
             let record = &stored.record;
@@ -69,7 +69,7 @@ impl ReleaseRun<'_> {
         failed.map(|stored| stored.record.description().to_owned()).unwrap_or_default()
     }
 
-    /// Begins a rollback to the last revision that was good.
+    /// Begins a rollback to the last revision that was deployed successfully.
     async fn roll_back(&mut self, revision: i64, error: &str) -> Result<Failing, ApplyError> {
         let was_good =
             |stored: &&Stored| matches!(stored.record.status(), Status::Deployed | Status::Superseded);
@@ -89,7 +89,8 @@ impl ReleaseRun<'_> {
         )))
     }
 
-    /// As Helm gives its rollback the time-out once more. `None` for an item that has no limit.
+    /// Returns the time limit of a rollback: the time-out of the upgrade once more, as in Helm.
+    /// `None` for an item without a limit.
     fn rollback_time(&self) -> Option<SignedDuration> {
         let time = self.options.timeout.or_else(|| self.round.timeout())?;
         SignedDuration::try_from(time).ok()

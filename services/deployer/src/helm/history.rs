@@ -1,5 +1,5 @@
-//! The records of a release in the cluster that it is deployed to (`helm.md` 8): one Secret for
-//! each revision.
+//! Records of a release in the cluster that it is deployed to (`helm.md` 8): one Secret for each
+//! revision.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 const TYPE: &str = "helm.sh/release.v1";
-/// Which DeployItem a revision was made for, by its uid.
+/// Label with the UID of the DeployItem that a revision was made for.
 pub(super) const ITEM_LABEL: &str = "groundwork.dev/deployitem";
-/// Which job of it, and which revision: the ordinary client copies labels to the next one, which is
-/// not ours then.
+/// Label with the job and the revision. Helm's own client copies labels to the next revision, so a
+/// label with an older revision marks a record that Helm made.
 const OPERATION_LABEL: &str = "groundwork.dev/operation";
 const TRUNCATED_LABEL: &str = "groundwork.dev/truncated";
-/// `NAMESPACE/NAME` of the DeployItem, for messages.
+/// Annotation with the `NAMESPACE/NAME` of the DeployItem, for messages.
 pub(super) const ITEM_ANNOTATION: &str = "groundwork.dev/deployitem-name";
-/// Records that are kept.
+/// Records kept for each release, as Helm does by default.
 const KEPT: usize = 10;
-/// Records that are read: who may write Secrets in a cluster must not decide how much memory that
-/// costs here.
+/// Records read for each release. Users with the right to create Secrets in the cluster must not
+/// decide how much memory the deployer uses.
 const MOST_READ: usize = 30;
 
-/// A record as it is stored.
+/// A record with the Secret that stores it.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
     pub(super) record: Record,
@@ -39,18 +39,19 @@ impl Stored {
         self.secret["metadata"]["labels"][name].as_str().unwrap_or_default()
     }
 
-    /// Whether a job of an item has made it.
+    /// Reports whether this job of an item made the revision.
     pub(super) fn is_of(&self, job: &str) -> bool {
         self.label(OPERATION_LABEL) == operation(job, self.record.revision())
     }
 
-    /// Whether any job of an item has made it.
+    /// Reports whether any job of an item made the revision.
     pub(super) fn is_of_item(&self, uid: &str) -> bool {
         let own_revision = format!(".{}", self.record.revision());
         self.label(ITEM_LABEL) == uid && self.label(OPERATION_LABEL).ends_with(&own_revision)
     }
 
-    /// Uid and name of the item that it was made for last; empty for those of others.
+    /// Returns UID and name of the item that the release was last made for. Both are empty for a
+    /// release that others made.
     pub(super) fn item(&self) -> (&str, &str) {
         (
             self.label(ITEM_LABEL),
@@ -58,20 +59,22 @@ impl Stored {
         )
     }
 
-    /// True if a field manager has written it.
+    /// Reports whether a field manager has written the record.
     pub(super) fn has_manager(&self, manager: &str) -> bool {
         let entries = self.secret["metadata"]["managedFields"].as_array();
         entries.is_some_and(|entries| entries.iter().any(|entry| entry["manager"] == manager))
     }
 
-    /// Whether somebody may still be at work on it.
+    /// Reports whether the operation began less than `age` ago, so that its process may still be
+    /// working.
     pub(super) fn is_younger_than(&self, age: jiff::SignedDuration) -> bool {
         let begun = self.record.last_deployed().parse::<Timestamp>();
         begun.is_ok_and(|begun| Timestamp::now().duration_since(begun) < age)
     }
 }
 
-/// A label takes few characters, and a job may be called as its user likes.
+/// Returns the value of the operation label. A label has at most 63 characters of a small set, and
+/// the id of a job may be any text, so a job that does not fit is hashed.
 fn operation(job: &str, revision: i64) -> String {
     let plain = format!("{job}.{revision}");
     if is_label_value(&plain) {
@@ -81,7 +84,7 @@ fn operation(job: &str, revision: i64) -> String {
     format!("{}.{revision}", &digest[..32])
 }
 
-/// Who writes records.
+/// Author of records: an item and its job.
 #[derive(Debug, Clone)]
 pub(super) struct Author {
     pub(super) uid: String,
@@ -90,18 +93,20 @@ pub(super) struct Author {
     pub(super) name: String,
 }
 
-/// The revisions of a release, the oldest first.
+/// Revisions of a release, oldest first.
 #[derive(Debug)]
 pub(super) struct History<'a> {
     cluster: &'a Cluster,
     kind: ResourceKind,
     namespace: String,
     pub(super) revisions: Vec<Stored>,
-    /// Names of Secrets that cannot be read.
+    /// Names of Secrets that look like records and cannot be decoded.
     pub(super) unreadable: Vec<String>,
 }
 
 impl<'a> History<'a> {
+    /// Reads the records of a release.
+    ///
     /// # Errors
     ///
     /// The cluster does not answer.
@@ -109,7 +114,7 @@ impl<'a> History<'a> {
         Ok(Self::read(cluster, namespace, name).await?)
     }
 
-    /// The same for who need not have the right to look; `None` without it.
+    /// Reads the records of a release; `None` if the deployer may not read Secrets.
     pub(super) async fn load_if_allowed(
         cluster: &'a Cluster,
         namespace: &str,
@@ -144,7 +149,7 @@ impl<'a> History<'a> {
         }
         let (mut revisions, mut unreadable) = (Vec::new(), Vec::new());
         for (mut secret, _held) in secrets {
-            // It says no more than the record.
+            // The decoded record replaces the data, which would take the same memory again.
             let data = secret.as_object_mut().and_then(|secret| secret.remove("data")).unwrap_or_default();
             let data = data["release"].as_str().unwrap_or_default();
             let decoded = BASE64.decode(data.as_bytes()).ok().and_then(|data| Record::decode(&data).ok());
@@ -169,11 +174,12 @@ impl<'a> History<'a> {
         self.revisions.iter().find(|stored| stored.record.revision() == revision)
     }
 
-    /// Stores a new revision. That it can be created is what keeps two writers apart.
+    /// Stores a new revision. Of two concurrent writers only one can create the Secret of a
+    /// revision; the other gets an error.
     ///
     /// # Errors
     ///
-    /// There is one of that number, it is too large, or the cluster refuses it.
+    /// The revision exists, the record is too large, or the cluster refuses it.
     pub(super) async fn create(&mut self, record: Record, author: &Author) -> Result<(), ApplyError> {
         let secret = self.secret(&record, author, None)?;
         let stored = match self.cluster.create(&self.kind, &secret).await {
@@ -191,11 +197,11 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Changes a revision that is there.
+    /// Replaces the record of an existing revision.
     ///
     /// # Errors
     ///
-    /// Somebody else has changed it, it is too large, or the cluster refuses it.
+    /// Another writer has changed the record, it is too large, or the cluster refuses it.
     pub(super) async fn update(&mut self, record: Record, author: &Author) -> Result<(), ApplyError> {
         let position = self.revisions.iter().position(|stored| stored.record.revision() == record.revision());
         let before = position.map(|position| self.revisions[position].secret.clone());
@@ -207,8 +213,8 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Takes all records away. The last one goes last: it says how far a deletion has come, should
-    /// a process end on the way.
+    /// Deletes all records, the newest last: it shows how far the deletion has come, should the
+    /// process end on the way.
     pub(super) async fn forget(&mut self) -> Result<(), ApplyError> {
         while let Some(revision) = self.revisions.first().map(|stored| stored.record.revision()) {
             self.delete(revision).await?;
@@ -216,7 +222,7 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Takes a revision away.
+    /// Deletes the record of a revision.
     async fn delete(&mut self, revision: i64) -> Result<(), ApplyError> {
         if let Some(stored) = self.revision(revision) {
             self.cluster.delete(&self.kind, &stored.secret).await?;
@@ -225,7 +231,7 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Makes room for one more revision; the one that is deployed stays.
+    /// Deletes the oldest records until there is room for one more. The deployed revision stays.
     pub(super) async fn prune(&mut self) -> Result<(), ApplyError> {
         while self.revisions.len() >= KEPT {
             let deployed = self.deployed().map(|stored| stored.record.revision());
@@ -274,11 +280,8 @@ impl<'a> History<'a> {
         }))
     }
 
-    /// Whether the release is kept where only other storage drivers look (R33).
-    ///
-    /// # Errors
-    ///
-    /// The cluster does not answer.
+    /// Reports whether the release is stored in ConfigMaps, which only Helm's other storage driver
+    /// reads (`helm.md` 8, R33).
     pub(super) async fn is_in_config_maps(&self, name: &str) -> Result<bool, ApplyError> {
         let kind = ResourceKind {
             kind: "ConfigMap".to_owned(),
@@ -287,7 +290,7 @@ impl<'a> History<'a> {
         };
         match self.cluster.list(&kind, Some(&self.namespace), &format!("name={name},owner=helm")).await {
             Ok(found) => Ok(!found.is_empty()),
-            // A user who may not look has kept nothing there.
+            // A user who may not read ConfigMaps cannot have stored a release there.
             Err(ApiError::Forbidden { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }

@@ -1,20 +1,21 @@
-//! What the pods of hooks wrote last (`helm.md` 9.4, R34): the original copies it to the output of
-//! its command.
+//! Last log lines of the pods of hooks (`helm.md` 9.4, R34). Helm copies these logs to the output
+//! of its command.
 
 use groundwork_apply::{Cluster, ResourceKind};
 use serde_json::Value;
 
 use super::objects::Object;
 
-/// Of each container, counted from the end.
+/// Bytes kept of each container's log, counted from its end.
 const MOST_BYTES: usize = 4 << 10;
 const MOST_LINES: u32 = 200;
-/// A log is asked for from the first of its last lines, which may be long.
+/// Bytes requested of a log. The API server counts them from the first requested line, and lines
+/// may be long.
 const MOST_ASKED: u32 = 256 << 10;
-/// Pods of a job that was tried again.
+/// Number of pods read for a Job that was retried.
 const MOST_PODS: usize = 3;
 
-/// The end of the log of every container, or why it cannot be had.
+/// Returns the end of the log of every container, or the reason why a log cannot be read.
 pub(super) async fn of(cluster: &Cluster, object: &Object) -> Vec<String> {
     let pods = match pods(cluster, object).await {
         Ok(pods) => pods,
@@ -41,7 +42,7 @@ pub(super) async fn of(cluster: &Cluster, object: &Object) -> Vec<String> {
     logs
 }
 
-/// The pods of a Pod or Job, the oldest first.
+/// Returns the pods of a Pod or Job, oldest first.
 async fn pods(cluster: &Cluster, object: &Object) -> Result<Vec<Value>, groundwork_controller::ApiError> {
     let (name, namespace) = (&object.reference.name, object.reference.namespace.as_deref());
     match object.reference.kind.as_str() {
@@ -64,7 +65,7 @@ async fn pods(cluster: &Cluster, object: &Object) -> Result<Vec<Value>, groundwo
     }
 }
 
-/// The last bytes of a text, from a whole line on if there is one.
+/// Returns the last bytes of a text, beginning at a whole line if there is one.
 fn end(text: &str) -> &str {
     let text = text.trim_end();
     let begin = text.len().saturating_sub(MOST_BYTES);

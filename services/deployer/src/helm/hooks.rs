@@ -1,5 +1,5 @@
-//! The hooks of an event of a release (`helm.md` 9.4), in rounds: how far each has come stands in
-//! the record.
+//! Runs the hooks of an event of a release (`helm.md` 9.4), in rounds. The record stores how far
+//! each hook has come.
 
 use groundwork_apply::{
     ApplyError, Awaited, Cluster, Deadline, Owner as ItemOwner, Waiting, Whose, held, is_being_deleted,
@@ -18,15 +18,15 @@ const BEFORE_CREATION: &str = "before-hook-creation";
 const SUCCEEDED: &str = "hook-succeeded";
 const FAILED: &str = "hook-failed";
 
-/// How far a hook has come at an event.
+/// Progress of a hook at an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
-    /// Its objects are about to be created.
+    /// The objects of the hook are about to be created.
     Running,
-    /// They were created: what is not there any more is done.
+    /// The objects were created. An object that no longer exists counts as done.
     Created,
     Succeeded,
-    /// Nothing is left to do for it.
+    /// The hook needs no more work.
     Over,
 }
 
@@ -52,21 +52,22 @@ impl Run {
     }
 }
 
-/// Where hooks run, and what keeps book of it.
+/// Cluster of the hooks, and the history that records their progress.
 #[derive(Debug)]
 pub(super) struct Hooks<'r, 'c> {
     pub(super) cluster: &'c Cluster,
     pub(super) history: &'r mut History<'c>,
     pub(super) author: &'r Author,
-    /// Hooks carry no marks: an object that has those of another is not theirs.
+    /// Marks of the item. Hooks carry no marks, so an object with the marks of another item is not
+    /// a hook's.
     pub(super) marks: &'r ItemOwner,
     pub(super) namespace: &'r str,
-    /// When the operation has to be done.
+    /// Deadline of the operation.
     pub(super) deadline: Deadline,
     pub(super) round: &'c Round<'c>,
 }
 
-/// The hooks of an event, in the order in which they run.
+/// Returns the indexes of the hooks of an event, in the order in which they run.
 pub(super) fn of_event(record: &Record, event: &str) -> Vec<usize> {
     let has_event =
         |hook: &Value| hook["events"].as_array().is_some_and(|events| events.iter().any(|one| one == event));
@@ -82,13 +83,14 @@ pub(super) fn of_event(record: &Record, event: &str) -> Vec<usize> {
 fn has_policy(hook: &Value, policy: &str) -> bool {
     match hook["delete_policies"].as_array() {
         Some(policies) => policies.iter().any(|one| one == policy),
-        // What is meant where none is given.
+        // Helm's default for a hook without a policy.
         None => policy == BEFORE_CREATION,
     }
 }
 
 impl Hooks<'_, '_> {
-    /// Runs the hooks of an event as far as possible. What is waited for, if they are not done.
+    /// Runs the hooks of an event as far as possible. Returns the reason to wait if they are not
+    /// done.
     ///
     /// # Errors
     ///
@@ -144,7 +146,8 @@ impl Hooks<'_, '_> {
             self.create_objects(&record.hooks()[index], event, &path, false).await?;
             run = Some(Run::Created);
         } else if run == Some(Run::Running) {
-            // A process ended between this and the next line of its book: what is there is its own.
+            // A process ended between writing this state and the next one, so objects that already
+            // exist are the hook's own.
             self.create_objects(&hook, event, &path, true).await?;
             run = Some(Run::Created);
         }
@@ -183,8 +186,8 @@ impl Hooks<'_, '_> {
         }
     }
 
-    /// Ends a hook that has failed, or whose time is over: its objects go by its policies, and
-    /// those of earlier hooks by theirs. Returns what its containers wrote.
+    /// Ends a hook that has failed or run out of time. Its objects, and those of earlier hooks, are
+    /// deleted as their policies say. Returns the logs of its containers.
     async fn fail(
         &mut self,
         record: &mut Record,
@@ -195,7 +198,7 @@ impl Hooks<'_, '_> {
         hook["last_run"]["phase"] = json!("Failed");
         hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
         let failed = hook.clone();
-        // They go with their pods.
+        // Read first: deleting the pods deletes their logs.
         let logs = self.logs(&failed, FAILED).await?.join("\n");
         if has_policy(&failed, FAILED) {
             self.delete_objects(&failed).await?;
@@ -210,8 +213,8 @@ impl Hooks<'_, '_> {
         Ok(logs)
     }
 
-    /// What the containers of a hook wrote last, if its chart asks for that at this outcome
-    /// (`helm.md` 9.4, R34).
+    /// Returns the last log lines of a hook's containers, if its chart asks for logs at this
+    /// outcome (`helm.md` 9.4, R34).
     async fn logs(&self, hook: &Value, outcome: &str) -> Result<Vec<String>, ApplyError> {
         let policies = hook["output_log_policies"].as_array();
         if !policies.is_some_and(|policies| policies.iter().any(|policy| policy == outcome)) {
@@ -250,7 +253,8 @@ impl Hooks<'_, '_> {
         Ok(())
     }
 
-    /// Deletes the objects of a hook, but no definitions; what is waited for, if they are not gone.
+    /// Deletes the objects of a hook, except definitions of resources. Returns the reason to wait
+    /// while objects are left.
     async fn delete_objects(&self, hook: &Value) -> Result<Option<Waiting>, ApplyError> {
         let mut waiting: Option<Waiting> = None;
         for object in self.objects(hook).await? {
@@ -263,7 +267,7 @@ impl Hooks<'_, '_> {
             }
             if !is_being_deleted(&live) {
                 match self.cluster.delete(&object.kind, &live).await {
-                    // The next round looks again.
+                    // The object has changed since it was read. The next round tries again.
                     Ok(()) | Err(ApiError::Conflict(_)) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -283,7 +287,7 @@ impl Hooks<'_, '_> {
         Ok(waiting)
     }
 
-    /// How the objects of a hook are, and what is waited for.
+    /// Returns the state of a hook's objects, and the object to wait for.
     async fn state(&self, hook: &Value) -> Result<(State, Option<Awaited>), ApplyError> {
         for object in self.objects(hook).await? {
             let live = self.cluster.get_of(&object.kind, &object.reference).await?;
@@ -302,7 +306,7 @@ impl Hooks<'_, '_> {
     }
 }
 
-/// As Helm's library for several errors prints one.
+/// Formats an error like the Go library with which Helm collects several errors.
 fn wrapped(error: &str) -> String {
     format!("1 error occurred:\n\t* {error}\n\n")
 }

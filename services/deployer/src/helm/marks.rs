@@ -9,7 +9,8 @@ use super::objects::Owner;
 use super::status::releases;
 use crate::siblings::Siblings;
 
-/// How an item marks its objects: as those of a release, or without one.
+/// Returns the marks that an item puts on its objects: those of a release, or those of an item
+/// without one.
 pub(super) fn item_owner(round: &Round<'_>, release: Option<&Owner>) -> ItemOwner {
     let text = |release: &Value, member: &str| release[member].as_str().unwrap_or_default().to_owned();
     let kept = releases(round.item);

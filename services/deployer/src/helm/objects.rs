@@ -1,4 +1,4 @@
-//! The objects of a release's manifest (`helm.md` 9.1).
+//! Objects of a release's manifest (`helm.md` 9.1).
 
 use groundwork_apply::{
     ApplyError, Cluster, MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE, Reference, ResourceKind, set_metadata,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 
-/// An object of a manifest, and the kind that the cluster has for it.
+/// An object of a manifest, with the cluster's kind for it.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     pub(super) reference: Reference,
@@ -16,23 +16,24 @@ pub(super) struct Object {
     pub(super) manifest: Value,
 }
 
-/// A release, as its objects name it.
+/// A release, by the annotations on its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) name: String,
     pub(super) namespace: String,
 }
 
-/// What of a manifest the cluster does not know.
+/// Treatment of kinds that the cluster does not know.
 #[derive(Debug)]
 pub(super) enum Unknown {
-    /// Refused.
+    /// Such an object is an error.
     IsError,
-    /// Left out: kinds that old manifests name may be gone (R16).
+    /// Such an object is left out: a kind in an old manifest may no longer exist (`helm.md` 9.6,
+    /// R16).
     IsSkipped,
 }
 
-/// The documents of a text as objects, lists taken apart.
+/// Parses the documents of a manifest into objects. Lists are replaced by their entries.
 pub(super) fn parse(manifest: &str) -> Result<Vec<Value>, ApplyError> {
     let mut objects = Vec::new();
     for document in documents(manifest) {
@@ -61,7 +62,8 @@ fn flatten(value: Value, objects: &mut Vec<Value>) {
     }
 }
 
-/// The objects of a manifest as the cluster knows them, each with a namespace where it needs one.
+/// Returns the objects of a manifest with their kinds. An object of a namespaced kind gets the
+/// namespace of the release if it names none.
 pub(super) async fn objects(
     cluster: &Cluster,
     manifest: &str,
@@ -90,7 +92,7 @@ pub(super) async fn objects(
                 Unknown::IsSkipped => continue,
                 Unknown::IsError => {
                     let (api_version, kind) = (&reference.api_version, &reference.kind);
-                    // Its definition may come with another item.
+                    // Retried, because another item may install the definition.
                     return Err(ApplyError::Retry(unable(format!(
                         "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {kind:?} in \
                          version {api_version:?}\nensure CRDs are installed first",
@@ -123,14 +125,15 @@ pub(super) async fn objects(
 }
 
 impl Owner {
-    /// Writes the release into an object.
+    /// Sets the annotations of the release on an object.
     pub(super) fn stamp(&self, object: &mut Value) {
         set_metadata(object, "labels", MANAGED_BY, "Helm");
         set_metadata(object, "annotations", RELEASE_NAME, &self.name);
         set_metadata(object, "annotations", RELEASE_NAMESPACE, &self.namespace);
     }
 
-    /// Why an object that exists is not this release's; `None` if it is.
+    /// Returns the reason why an existing object does not belong to this release; `None` if it
+    /// does.
     pub(super) fn problem(&self, live: &Value) -> Option<String> {
         let mut problems = Vec::new();
         let mut check =
@@ -149,7 +152,7 @@ impl Owner {
     }
 }
 
-/// Whether an object says that it is to be left when its release goes.
+/// Reports whether an object's annotation keeps it when its release is uninstalled.
 pub(super) fn is_kept(live: &Value) -> bool {
     let policy = live["metadata"]["annotations"][RESOURCE_POLICY].as_str().unwrap_or_default();
     policy.trim().eq_ignore_ascii_case("keep")

@@ -1,4 +1,4 @@
-//! Data that each round of a chart item starts with, in either mode.
+//! Data with which each round of a chart item starts, in both modes.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct Prepared<'a> {
     pub(super) others: OtherClusters,
     pub(super) chart: Loaded,
     pub(super) capabilities: Capabilities,
-    /// Values of the configuration; in release mode all numbers are floats, as in Helm.
+    /// Values of the configuration. In release mode all numbers are floats, as in Helm.
     pub(super) values: Map<String, Value>,
     pub(super) exports: Map<String, Value>,
     pub(super) warnings: Vec<Warning>,
@@ -62,7 +62,7 @@ impl Prepared<'_> {
         self.round.note("ReleaseAdopted", &text).await;
     }
 
-    /// What is read from objects goes over what comes from values.
+    /// Merges the exports. Those read from objects override those from values.
     pub(super) fn all_exports(&self, from_resources: Map<String, Value>) -> Map<String, Value> {
         let mut all = self.exports.clone();
         values::overlay(&mut all, from_resources);
@@ -70,13 +70,13 @@ impl Prepared<'_> {
     }
 }
 
-/// Whether a job has just begun. In later rounds the error of the one before, or what is waited
-/// for, says more than the step that would be next.
+/// Reports whether a job has just begun. Only then an error names the next step: in later rounds,
+/// the last error or the reason to wait says more.
 pub(super) fn is_first(round: &Round<'_>) -> bool {
     let Some(status) = &round.item.status else { return true };
     let phase = status.phase.as_deref();
     let has_begun = [Phase::Init, Phase::InitDelete].iter().any(|first| phase == Some(first.as_str()));
-    // A round that fails and is tried again leaves the phase as it is.
+    // A retry after a failed round still has the first phase, so the phase alone does not tell.
     has_begun && status.last_error.is_none()
 }
 
@@ -93,7 +93,7 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
     if item.annotations().contains_key(render_only::OLD_RULES) {
         tell(format!("the annotation {} is without effect", render_only::OLD_RULES));
     }
-    // The status tells it once: then the release is known as one of before.
+    // Told once: the status of this round no longer marks the old release as current.
     for release in releases(item).iter().filter(|release| release["current"] == true) {
         if !is_named(release, configuration) {
             let (namespace, name) = (&release["namespace"], &release["name"]);
@@ -113,8 +113,8 @@ mod tests {
     use super::super::configuration::API_VERSION;
     use super::*;
 
-    /// What Landscaper's helm deployer read and this one does not is told, the annotation for its
-    /// old rules about dependencies, too.
+    /// Members that Landscaper's helm deployer reads and this one ignores lead to a warning. So
+    /// does the annotation for Landscaper's old rules about dependencies.
     #[test]
     fn what_has_no_effect_is_told() {
         let item: DeployItem = serde_json::from_value(json!({

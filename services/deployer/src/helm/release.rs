@@ -5,9 +5,9 @@
 //!            └────> Continue, Settled ──────────────────────┴─> hooks ──> objects ──> wait ──> hooks ──> deployed
 //! ```
 //!
-//! The record says how far an operation has come, and everything is either created by name or
+//! The record stores how far an operation has come. Every object is either created by name or
 //! applied again without a change. So a process may end between any two writes, and the next round
-//! goes on.
+//! continues.
 
 use std::collections::HashSet;
 use std::iter;
@@ -31,33 +31,36 @@ use super::marks::siblings;
 use super::objects::{Object, Owner, Unknown, objects, parse};
 use super::waiting::first_unready;
 
-/// Objects that are read or applied side by side.
+/// Objects that are read or applied at the same time.
 const SIDE_BY_SIDE: usize = 16;
-/// Managers of the deployer that Groundwork takes over from.
+/// Field managers whose fields Groundwork takes over: Helm's, and that of Landscaper's helm
+/// deployer.
 const PREDECESSORS: [&str; 2] = ["helm", "helm-deployer-controller"];
-/// Managers of items that an object may be taken over from: their fields go with their marks.
+/// Field managers of deployers from whose items an object may be taken over. Their fields are
+/// removed together with their marks.
 const FORMER_OWNERS: [&str; 4] =
     ["helm", "helm-deployer-controller", "manifest-deployer-controller", crate::MANAGER];
 
-/// What is to be done next for a release.
+/// Next step for a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A new revision: the first one, or one more. `revision` is taken up again if it is the failed
-    /// one of this job.
+    /// Create a revision: an install or an upgrade. `revision` exists already if it is the failed
+    /// one of this job, which is tried again.
     Begin { revision: i64, is_upgrade: bool },
     /// An operation of this job is under way.
     Continue,
-    /// This job has brought it about.
+    /// This job has deployed the release.
     Settled,
-    /// An earlier job has: a new revision only if the chart says something else now (R20).
+    /// An earlier job has deployed the release: a new revision is needed only if the chart renders
+    /// to something else now (`helm.md` 9.6, R20).
     Compare { revision: i64 },
-    /// An upgrade has failed, and what was there before has been restored.
+    /// An upgrade has failed, and the revision before was restored.
     RolledBack,
-    /// Somebody else is at work.
+    /// Another program is working on the release.
     Busy,
 }
 
-/// Decides what to do, from the records (9.5, 9.6, 9.8).
+/// Decides the next step from the records (`helm.md` 9.5, 9.6, 9.8).
 pub(super) fn next(history: &History<'_>, author: &Author, patience: SignedDuration) -> Next {
     let Some(last) = history.last() else { return Next::Begin { revision: 1, is_upgrade: false } };
     let revision = last.record.revision();
@@ -65,7 +68,8 @@ pub(super) fn next(history: &History<'_>, author: &Author, patience: SignedDurat
     let is_of_job = last.is_of(&author.job);
     match last.record.status() {
         status if status.is_pending() && is_of_job => Next::Continue,
-        // The former run of this item has died, or nobody will end what somebody else began.
+        // Either an earlier process of this item has died, or the record is another program's and
+        // older than `patience`, and will not be finished any more.
         status if status.is_pending() => {
             let may_be_alive = !last.is_of_item(&author.uid) && last.is_younger_than(patience);
             if may_be_alive { Next::Busy } else { upgrade }
@@ -82,37 +86,38 @@ pub(super) fn next(history: &History<'_>, author: &Author, patience: SignedDurat
     }
 }
 
-/// One release, in one round.
+/// State of a release during one round.
 #[derive(Debug)]
 pub(super) struct ReleaseRun<'c> {
     pub(super) cluster: &'c Cluster,
     pub(super) history: History<'c>,
     pub(super) owner: Owner,
     pub(super) author: Author,
-    /// How the item and its release mark objects.
+    /// Marks that the item and its release put on objects.
     pub(super) marks: ItemOwner,
     pub(super) options: OperationOptions,
-    /// By which rules its objects are ready.
+    /// Readiness rules of the item.
     pub(super) rules: ReadinessRules,
     pub(super) deadline: Deadline,
-    /// What former rounds have applied.
+    /// Objects that former rounds have applied.
     pub(super) former: Vec<ManagedResource>,
     pub(super) applied: Vec<ManagedResource>,
-    /// All that the release lists was applied.
+    /// True once all objects of the release were applied in this round.
     pub(super) is_complete: bool,
-    /// Objects of the item that the release may not list: it gives up those.
+    /// Objects of the item that do not belong to the release. Those that the release does not list
+    /// are given up.
     pub(super) estate: Vec<ManagedResource>,
-    /// When a rollback has to be done: it has as much time as the upgrade had.
+    /// Deadline of a rollback, which has as much time as the upgrade had.
     pub(super) rollback_until: Option<Timestamp>,
     pub(super) seen: Seen,
-    /// What was not there a moment ago, so that it is not asked for again.
+    /// Objects that did not exist a moment ago, so that the API server is not asked again.
     pub(super) absent: HashSet<Reference>,
-    /// Others have made the release, and the item has taken it over.
+    /// True if the item has taken over a release of others.
     pub(super) is_adopted: bool,
     pub(super) round: &'c Round<'c>,
 }
 
-/// How far an operation has come.
+/// Progress of an operation.
 #[derive(Debug, Clone)]
 pub(super) enum Carried {
     Done,
@@ -120,8 +125,7 @@ pub(super) enum Carried {
 }
 
 impl ReleaseRun<'_> {
-    /// Checks all that can be checked before anything is written, and stores the record of the new
-    /// revision.
+    /// Runs all checks that need no write, and stores the record of the new revision.
     pub(super) async fn begin(
         &mut self,
         mut record: Record,
@@ -147,8 +151,8 @@ impl ReleaseRun<'_> {
             _ => record.set_time("first_deployed", &now),
         }
         if self.history.revision(record.revision()).is_some() {
-            // The failed one of this job, once more: ten tries must not push everything else out of
-            // the history.
+            // The failed revision of this job is reused: with a new one for each of ten retries,
+            // the history would lose every good revision.
             return self.history.update(record, &self.author).await.map(|()| Carried::Done);
         }
         if !is_install {
@@ -158,7 +162,8 @@ impl ReleaseRun<'_> {
         Ok(Carried::Done)
     }
 
-    /// A revision that nobody is at work on any more does not stay pending.
+    /// Marks the last record as failed if its operation was interrupted, so that it does not stay
+    /// pending.
     async fn end_interrupted(&mut self, revision: i64) -> Result<(), ApplyError> {
         let is_left =
             |stored: &&Stored| stored.record.status().is_pending() && stored.record.revision() != revision;
@@ -213,8 +218,8 @@ impl ReleaseRun<'_> {
         }
     }
 
-    /// Objects that exist must be this release's, or be given to it; nothing is written before all
-    /// are.
+    /// Checks that existing objects belong to this release or may be handed to it. Runs before the
+    /// first write.
     async fn check_adoption(
         &mut self,
         wanted: &[Object],
@@ -236,7 +241,7 @@ impl ReleaseRun<'_> {
                 self.absent.insert(object.reference.clone());
                 continue;
             };
-            // The same item has applied it without a release.
+            // The item itself applied the object, without a release.
             if self.marks.is_labelled(&live) {
                 continue;
             }
@@ -263,8 +268,8 @@ impl ReleaseRun<'_> {
         Ok(())
     }
 
-    /// What the revisions before have left in the cluster: the objects of the current one, and of
-    /// the failed ones after it (R16).
+    /// Returns the objects that earlier revisions left in the cluster: those of the current
+    /// revision, and of the failed ones after it (`helm.md` 9.6, R16).
     async fn old_objects(&self, record: &Record) -> Result<Vec<Object>, ApplyError> {
         let before = |stored: &&Stored| stored.record.revision() < record.revision();
         let current = self.history.deployed().filter(before).map_or(0, |stored| stored.record.revision());
@@ -286,7 +291,7 @@ impl ReleaseRun<'_> {
         Ok(old)
     }
 
-    /// Carries the operation of the last record on, as far as it goes.
+    /// Continues the operation of the last record as far as possible.
     pub(super) async fn carry_on(&mut self) -> Result<Carried, ApplyError> {
         let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
             return Ok(Carried::Done);
@@ -381,7 +386,7 @@ impl ReleaseRun<'_> {
         self.history.update(record, &self.author).await
     }
 
-    /// Brings the objects of the last record to what they should be, without a new revision.
+    /// Applies the objects of the last record again, without a new revision.
     pub(super) async fn repair(&mut self) -> Result<Carried, ApplyError> {
         let Some(manifest) = self.history.last().map(|stored| stored.record.manifest().to_owned()) else {
             return Ok(Carried::Done);
@@ -395,8 +400,8 @@ impl ReleaseRun<'_> {
         }
     }
 
-    /// In the order of the manifest, consecutive objects of one kind side by side; all errors of
-    /// these are told.
+    /// Applies objects in the order of the manifest. Consecutive objects of one kind are applied at
+    /// the same time, and all their errors are returned.
     async fn apply(&mut self, wanted: &[Object], old: &[Object]) -> Result<(), ApplyError> {
         check_repeated(wanted)?;
         for group in wanted.chunk_by(|left, right| left.kind == right.kind) {
@@ -486,7 +491,7 @@ impl ReleaseRun<'_> {
     }
 }
 
-/// Of two objects of one name nobody could say which one is meant.
+/// Refuses a manifest with two objects of the same name: the result would depend on their order.
 fn check_repeated(wanted: &[Object]) -> Result<(), ApplyError> {
     let mut texts = Vec::new();
     for (index, object) in wanted.iter().enumerate() {
@@ -507,7 +512,8 @@ fn remembered(reference: &Reference, applied: Applied) -> ManagedResource {
     ManagedResource { applied: Some(applied), ..ManagedResource::new(reference.clone()) }
 }
 
-/// Clusters are shared; the one of a release writes as Helm does.
+/// Returns the cluster with Helm's field manager. Clusters are shared between items, so the
+/// original keeps its own.
 pub(super) fn as_helm(cluster: &Arc<Cluster>) -> Arc<Cluster> {
     Arc::new(cluster.with_manager("helm"))
 }

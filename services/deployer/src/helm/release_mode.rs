@@ -1,4 +1,4 @@
-//! Release mode: a chart as a release that Helm's client reads, too (`helm.md` 10.4).
+//! Release mode: deploys a chart as a release that Helm's own client can read (`helm.md` 10.4).
 //!
 //! ```text
 //! History ──release::next──> Begin | Compare: render ──> record ─┐
@@ -38,13 +38,13 @@ use super::status::{
 use super::work::Said;
 use crate::common::{operation_error, step};
 
-/// Kinds of a release that the status lists, and whose readiness alone counts by the table of kinds
-/// (10.6).
+/// Kinds of a release that the status lists. By the table of kinds only their readiness counts
+/// (`helm.md` 10.6).
 const WORKLOADS: [&str; 6] =
     ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"];
-/// How long somebody else may be at work on a release.
+/// Time for which an operation of another program may be in progress.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-/// Items that wait for something unchanged; those who are forgotten are rendered once more.
+/// Number of remembered comparisons. An item that is forgotten is rendered once more.
 const MOST_COMPARED: u64 = 10_000;
 const UNUSED: Duration = Duration::from_secs(3600);
 
@@ -52,12 +52,12 @@ const UNUSED: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone)]
 pub(super) struct ReleaseMode {
     charts: Charts,
-    /// Renderings that say the same as the present revision, so that rounds that only wait do not
-    /// render again.
+    /// Comparisons in which the rendering equalled the deployed revision, so that rounds that only
+    /// wait do not render again.
     same: Cache<Compared, ()>,
 }
 
-/// A job of an item, as its spec is, the revision that is there, and the chart.
+/// Key of a comparison: the item, its job and generation, the deployed revision, and the chart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Compared {
     item: String,
@@ -72,7 +72,7 @@ impl ReleaseMode {
         Self { charts, same: Cache::builder().max_capacity(MOST_COMPARED).time_to_idle(UNUSED).build() }
     }
 
-    /// Brings the release about, or goes on with it.
+    /// Deploys the release, or continues its operation.
     pub(super) async fn run(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {
         let helm = as_helm(&prepared.cluster);
         let mut run =
@@ -80,7 +80,7 @@ impl ReleaseMode {
         check_claim(&prepared, &mut run).await?;
         let next = next(&run.history, &run.author, PATIENCE);
         let is_install = next == Next::Begin { revision: 1, is_upgrade: false };
-        // What others have left pending is nothing that this item goes on with.
+        // A pending record of another program is not continued; it does not count here.
         let goes_on_with = |status| next == Next::Continue && is_last(&run, status);
         let is_rollback = next == Next::RolledBack || goes_on_with(Status::PendingRollback);
         let is_of_install = is_install || goes_on_with(Status::PendingInstall);
@@ -105,7 +105,7 @@ impl ReleaseMode {
             return Ok(Step::waiting(waiting, status, prepared.warnings));
         }
         if is_rollback {
-            // Trying once more would only go back and forth.
+            // A retry would upgrade and roll back again, for ever.
             let error =
                 OperationError::new("RealHelmDeployer.Deploy", Reason::UpgradeRelease, rolled_back(&run));
             return Err(Failure { error, provider_status: status });
@@ -113,7 +113,7 @@ impl ReleaseMode {
         conclude(prepared, run, status).await
     }
 
-    /// What comes next of a release.
+    /// Carries out the next step of a release.
     async fn carry(
         &self,
         prepared: &mut Prepared<'_>,
@@ -158,7 +158,8 @@ impl ReleaseMode {
         })
     }
 
-    /// A new revision only if the chart says something else than the one that is deployed (R20).
+    /// Creates a revision only if the chart renders to something else than the deployed one
+    /// (`helm.md` 9.6, R20).
     async fn compare(
         &self,
         prepared: &mut Prepared<'_>,
@@ -232,8 +233,8 @@ async fn open<'a>(prepared: &Prepared<'a>, cluster: &'a Cluster) -> Result<Relea
     })
 }
 
-/// Two items of one release would overwrite one another (R39), and what others have made is theirs
-/// (R40).
+/// Refuses a release of another item, because the two would overwrite each other (`helm.md` 12,
+/// R39), and a release of others without `adopt` (`helm.md` 10.4, R40).
 async fn check_claim(prepared: &Prepared<'_>, run: &mut ReleaseRun<'_>) -> Result<(), Failure> {
     match claim(prepared.round, &run.history, &run.owner).await? {
         Some(Claim::OfItem(name)) => {
@@ -251,8 +252,8 @@ async fn check_claim(prepared: &Prepared<'_>, run: &mut ReleaseRun<'_>) -> Resul
     }
 }
 
-/// Notes in the record that the operation failed, unless the cluster could not be asked. With
-/// `atomic` what was there before comes again, in rounds that have time of their own.
+/// Marks the operation as failed in the record, unless the cluster did not answer. With `atomic`
+/// the revision before is restored, in rounds with a time limit of their own.
 ///
 /// # Errors
 ///
@@ -289,7 +290,7 @@ async fn failed(
     Err(Failure { error, provider_status: release_status(&prepared, &run) })
 }
 
-/// Readiness and exports of a release that is brought about.
+/// Waits for the readiness of a deployed release, and reads its exports.
 async fn conclude(
     prepared: Prepared<'_>,
     run: ReleaseRun<'_>,
@@ -332,7 +333,8 @@ fn release_status(prepared: &Prepared<'_>, run: &ReleaseRun<'_>) -> Option<AnyJs
         .filter_map(|resource| run.applied.iter().find(|managed| managed.resource == resource))
         .map(|managed| ManagedResource { applied: None, ..managed.clone() })
         .collect();
-    // A dropped object is known until everything else is applied.
+    // A dropped object stays in the status until all others are applied, because it is deleted only
+    // then.
     let former = if run.is_complete { Vec::new() } else { run.former.clone() };
     let known = joined([run.applied.clone(), former]);
     let current = run.history.last().map(|last| {
@@ -370,9 +372,9 @@ fn workloads(applied: &[ManagedResource]) -> Vec<Reference> {
     applied.iter().map(|managed| managed.resource.clone()).filter(is_workload).collect()
 }
 
-/// Why an operation on a release did not get on.
+/// Reason why an operation on a release stopped.
 enum OperationEnd {
-    /// There are no manifests; nothing was written.
+    /// The chart could not be rendered; nothing was written.
     Rendering(OperationError),
     Applying(ApplyError),
 }
@@ -389,7 +391,7 @@ impl From<ApplyError> for OperationEnd {
     }
 }
 
-/// What became of an upgrade with `atomic` that failed.
+/// Returns the error of an upgrade that was rolled back because of `atomic`.
 fn rolled_back(run: &ReleaseRun<'_>) -> String {
     format!(
         "unable to upgrade helm chart release: release {} failed, and has been rolled back due to atomic being set: {}",
@@ -402,7 +404,8 @@ fn is_last(run: &ReleaseRun<'_>, status: Status) -> bool {
     run.history.last().is_some_and(|last| last.record.status() == status)
 }
 
-/// The limit of an operation is its own, from its beginning, or what is left of the item's.
+/// Returns the deadline of an operation: its own limit counted from its beginning, or the item's
+/// deadline if that is earlier.
 fn earlier(deadline: Deadline, run: &ReleaseRun<'_>, options: OperationOptions) -> Deadline {
     let Some(length) = options.timeout.and_then(|timeout| SignedDuration::try_from(timeout).ok()) else {
         return deadline;

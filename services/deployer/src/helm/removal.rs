@@ -1,4 +1,4 @@
-//! An item that goes takes along what it has deployed (`helm.md` 10.8).
+//! Deletion of a chart item, with the releases and objects that it has deployed (`helm.md` 10.8).
 
 use std::collections::HashSet;
 
@@ -22,11 +22,12 @@ use super::status::{author, estate, estate_beside_release, releases};
 use crate::common::{operation_error, other_clusters};
 use crate::whereabouts::{Leaving, leaving};
 
-/// Takes away the releases that an item has had, or the objects that it has applied.
+/// Uninstalls the releases that the item has had, and deletes the objects that it has applied
+/// without one.
 pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
     let config = round.item.spec.config.get().and_then(|config| Configuration::parse(config).ok());
     let Some(configuration) = config else {
-        // What cannot be read was never deployed, unless the status says so.
+        // An unreadable configuration was never deployed, unless the status lists objects.
         return if releases(round.item).is_empty() && estate(round.item).is_empty() {
             Ok(Removal::Done)
         } else {
@@ -50,7 +51,8 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
             return Ok(Removal::Waiting { waiting, provider_status: None });
         }
     }
-    // An item with a release may have objects besides: from others, or from a time without one.
+    // An item with a release may have other objects, too: handed over by other items, or from a
+    // time when it had no release.
     delete_rendered(round, &cluster, &configuration).await
 }
 
@@ -68,7 +70,8 @@ async fn delete_rendered(
         owner: &owner,
         succession: &siblings,
         groups,
-        // Without a release the policy has no effect, and an object of one that was to stay stays.
+        // The policy of Helm's annotation counts only for objects of a release. An object with both
+        // must stay.
         is_kept: |live| release_of(live).is_some() && is_kept(live),
         deadline: round.deadline,
     };
@@ -78,7 +81,7 @@ async fn delete_rendered(
     Ok(deleted.waiting.map_or(Removal::Done, |waiting| Removal::Waiting { waiting, provider_status: None }))
 }
 
-/// Takes a release of an item away; what is waited for, if it is not gone.
+/// Uninstalls a release of an item. Returns the reason to wait while it is not gone.
 async fn uninstall(
     round: &Round<'_>,
     cluster: &Arc<Cluster>,

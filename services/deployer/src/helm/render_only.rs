@@ -1,4 +1,4 @@
-//! A chart rendered and its objects applied, without a release (`helm.md` 10.3).
+//! Objects of a chart that is rendered and applied without a release (`helm.md` 10.3).
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use groundwork_helm::{Document, Rendered, documents};
 use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Value, json};
 
-/// What such an annotation on the item says: dependencies and capabilities as Landscaper had them.
-/// It has no effect here.
+/// Annotation that asks for Landscaper's old handling of dependencies and capabilities. It has no
+/// effect here.
 pub(super) const OLD_RULES: &str = "helm.groundwork.dev/ignore-dependency-rules";
 
-/// The objects of a rendering, definitions first, and what people should know.
+/// Returns the objects of a rendering, definitions first, and warnings for the user.
 ///
 /// # Errors
 ///
-/// A document is no YAML.
+/// A document is not valid YAML.
 pub(super) fn manifests(
     rendered: &Rendered,
     namespace: Option<&str>,
@@ -25,8 +25,8 @@ pub(super) fn manifests(
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         manifests.push(Manifest { policy: Policy::Keep, manifest: object, ..Manifest::default() });
     }
-    // Hooks of other events are not for now: their weights and what comes of them mean nothing
-    // here.
+    // Only hooks of installs and upgrades are applied, as ordinary objects. Weights and delete
+    // policies need a release and are ignored.
     let is_applied = |events: &[Cow<'static, str>]| {
         events.iter().any(|event| event.ends_with("-install") || event.ends_with("-upgrade"))
     };

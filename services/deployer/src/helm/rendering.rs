@@ -1,5 +1,5 @@
-//! A chart rendered for a cluster (`helm.md` 6): in a process with limits, which asks this one for
-//! what is in the cluster.
+//! Renders charts for a cluster (`helm.md` 6) in worker processes with limits. The workers ask this
+//! process for objects of the cluster.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,41 +20,41 @@ use sha2::{Digest as _, Sha256};
 use super::chart_source::Fetched;
 use super::work::{Answer, Described, Input, Question, Said, Step, Task};
 
-/// Archives that are known to be charts.
+/// Number of remembered archives that are valid charts.
 const MOST_KNOWN: u64 = 10_000;
 const UNUSED: Duration = Duration::from_secs(3600);
-/// How often a chart may ask the cluster in one rendering.
+/// Number of different questions that one rendering may ask the cluster.
 const MOST_LOOKUPS: usize = 500;
 
-/// Has charts rendered.
+/// Sends the work on charts to the workers.
 #[derive(Debug, Clone)]
 pub(super) struct Rendering {
     workers: Pool,
     limits: TemplateLimits,
-    /// By digest.
+    /// Digests of archives that are valid charts.
     known: Cache<String, ()>,
 }
 
-/// The archive of a chart.
+/// The archive of a valid chart.
 #[derive(Debug, Clone)]
 pub(super) struct Loaded {
     archive: Arc<[u8]>,
-    /// Memory for it.
+    /// Memory reserved for the archive, released when the chart is dropped.
     _held: Arc<Holding>,
-    /// The namespace of the item that it is for.
+    /// Namespace of the item that the chart is for.
     tenant: String,
     /// SHA-256 of the archive, in hexadecimal digits.
     pub(super) digest: String,
 }
 
-/// Why there are no manifests.
+/// Reason why a chart could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RenderingError {
-    /// In the words of Helm.
+    /// An error of the chart, in the words of Helm.
     Chart(String),
-    /// It was, or would be, too much.
+    /// The rendering exceeded a limit.
     Work(String),
-    /// Something else than the chart is amiss.
+    /// An error outside the chart, which a retry may solve.
     Fault(String),
 }
 
@@ -67,7 +67,7 @@ impl From<ExchangeError> for RenderingError {
     }
 }
 
-/// A rendering, and whether the chart has asked the cluster for something.
+/// Result of a rendering, with whether the chart has read the cluster.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) result: Result<Said, RenderingError>,
@@ -80,7 +80,7 @@ impl Rendering {
         Self { workers, limits, known }
     }
 
-    /// An archive that is a chart, for an item of the namespace `tenant`.
+    /// Checks that an archive is a chart. `tenant` is the namespace of the item.
     pub(super) async fn load(&self, fetched: Fetched, tenant: String) -> Result<Loaded, RenderingError> {
         let Fetched { archive, held } = fetched;
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
@@ -98,7 +98,7 @@ impl Rendering {
         Outcome { result, is_cluster_dependent }
     }
 
-    /// The values of the whole tree, without any template.
+    /// Returns the values of the whole tree of charts, without running a template.
     pub(super) async fn describe(&self, chart: &Loaded, input: Input) -> Result<Described, RenderingError> {
         self.ask(chart, Step::Describe(input), None).await.result
     }
@@ -125,13 +125,13 @@ impl Rendering {
     }
 }
 
-/// What came of a task.
+/// Result of a task.
 struct Asked<T> {
     result: Result<T, RenderingError>,
     is_cluster_dependent: bool,
 }
 
-/// What charts see of a cluster (`helm.md` 6.3).
+/// Returns the capabilities of a cluster as charts see them (`helm.md` 6.3).
 pub(super) fn capabilities(versions: &Versions) -> Capabilities {
     let text = |member: &str| versions.server[member].as_str().unwrap_or_default().to_owned();
     let kube_version =
@@ -154,12 +154,13 @@ enum LookupError {
     Api(#[from] groundwork_controller::ApiError),
 }
 
-/// What a worker may ask for.
+/// Answers the questions of a worker during one task.
 struct Surroundings {
     archive: Arc<[u8]>,
-    /// None while nothing is rendered.
+    /// `None` while no template runs.
     cluster: Option<Arc<Cluster>>,
-    /// Different questions: work that begins anew asks the same once more.
+    /// Different questions so far. A worker that is restarted repeats its questions, which count
+    /// once.
     asked: Mutex<HashSet<[String; 4]>>,
     was_asked: AtomicBool,
 }
@@ -179,7 +180,8 @@ impl Host for Surroundings {
     }
 }
 
-/// An object that cannot be written is an answer of a form that no worker knows: `lookup` fails.
+/// Encodes an answer. If an object cannot be encoded, the worker gets an empty answer and its
+/// `lookup` fails.
 fn packed(answer: &Answer, body: &[u8]) -> Vec<u8> {
     pack(answer, body).unwrap_or_default()
 }
@@ -202,13 +204,14 @@ impl Surroundings {
             }
             asked.insert(question);
         }
-        // Objects that are found go to the worker, and are not held for the round.
+        // The objects are passed on to the worker at once, so their memory is not reserved for the
+        // whole round.
         let found = look_up(&cluster.for_work(), api_version, kind, namespace, name).await;
         found.map_err(|error| error.to_string())
     }
 }
 
-/// As the function `lookup` of charts asks for it.
+/// Reads objects for the function `lookup` of charts.
 async fn look_up(
     cluster: &Cluster,
     api_version: &str,

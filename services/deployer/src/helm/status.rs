@@ -1,7 +1,7 @@
-//! Provider status of chart items: the record from which later rounds, other items and other
-//! processes know what an item has.
+//! Provider status of chart items. It records the objects and releases of an item for later rounds,
+//! for other items and for other processes.
 //!
-//! Rounds write it by [`written`]; [`crate::siblings`] reads those of other items.
+//! Rounds write it with [`written`]; [`crate::siblings`] reads the statuses of other items.
 
 use groundwork_api::{AnyJson, DeployItem, ResourceExt as _};
 use groundwork_apply::{ManagedResource, ReleaseName, fitting};
@@ -12,29 +12,30 @@ use super::configuration::{API_VERSION, Configuration};
 use super::history::Author;
 use crate::whereabouts::CLUSTER;
 
-/// The member of a provider status with what others have handed over.
+/// Member with the objects that other items have handed over.
 pub(crate) const INHERITED: &str = "inherited";
-/// The member with the job in which everything that an item lists was applied.
+/// Member with the job in which all objects that the item lists were applied.
 pub(crate) const LISTED_IN_JOB: &str = "listedInJob";
-/// The member of the provider status that gives a rollback time of its own.
+/// Member with the job and deadline of a rollback.
 const ROLLBACK: &str = "rollback";
 
-/// Objects that the status remembers.
+/// Objects that the status records.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known<'k> {
-    /// As the contract has it: what is applied without a release, or the workloads of one.
+    /// Content of `managedResources`, as the contract defines it: all objects of an item without a
+    /// release, or the workloads of a release.
     pub(super) managed: &'k [ManagedResource],
-    /// All that a release has applied.
+    /// All objects that a release has applied.
     pub(super) applied: &'k [ManagedResource],
-    /// Objects that a release does not list, and that the item is to give up.
+    /// Objects that the release does not list and that the item has to give up.
     pub(super) inherited: &'k [ManagedResource],
-    /// All that the item lists was applied in this job.
+    /// True if all objects that the item lists were applied in this job.
     pub(super) is_complete: bool,
-    /// When a rollback has to be done.
+    /// Deadline of a rollback.
     pub(super) rollback_until: Option<Timestamp>,
 }
 
-/// What the status says of the release that the configuration names.
+/// Entry for the release that the configuration names.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum OwnRelease {
     Is(Value),
@@ -42,7 +43,8 @@ pub(super) enum OwnRelease {
     Forgotten,
 }
 
-/// The provider status. Releases that the item had under other names stay known, until it goes.
+/// Builds the provider status. Releases that the item had under other names stay in it until the
+/// item is deleted.
 pub(super) fn written(
     item: &DeployItem,
     configuration: &Configuration,
@@ -81,7 +83,7 @@ pub(super) fn written(
     Some(AnyJson::from(status))
 }
 
-/// A provider status with managed resources.
+/// Returns a provider status with managed resources.
 pub(crate) fn provider_status(managed: &[ManagedResource]) -> Value {
     json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed})
 }
@@ -103,19 +105,19 @@ pub(super) fn author(item: &DeployItem) -> Author {
     }
 }
 
-/// When the rollback that is under way in the current job has to be done.
+/// Returns the deadline of the rollback in the current job, if there is one.
 pub(super) fn rollback_until(item: &DeployItem) -> Option<Timestamp> {
     let rollback = known_status(item, ROLLBACK);
     let is_of_job = rollback["job"] == json!(author(item).job);
     rollback["until"].as_str().filter(|_| is_of_job)?.parse().ok()
 }
 
-/// Releases that the item has, as its status remembers them.
+/// Returns the releases that the status records.
 pub(super) fn releases(item: &DeployItem) -> Vec<Value> {
     known_status(item, "releases").as_array().cloned().unwrap_or_default()
 }
 
-/// True of an item that keeps the release now.
+/// Reports whether an item has the release now.
 pub(crate) fn keeps(item: &DeployItem, release: &ReleaseName) -> bool {
     releases(item).iter().any(|kept| {
         kept["current"] == true
@@ -124,7 +126,7 @@ pub(crate) fn keeps(item: &DeployItem, release: &ReleaseName) -> bool {
     })
 }
 
-/// True of an item whose status we have written, with what Landscaper does not write.
+/// Reports whether Groundwork has written the status, by members that Landscaper does not write.
 pub(super) fn has_own_record(item: &DeployItem) -> bool {
     ["releases", LISTED_IN_JOB, "applied", CLUSTER].iter().any(|member| !known_status(item, member).is_null())
 }
@@ -137,18 +139,18 @@ fn resources(item: &DeployItem, member: &str) -> Vec<ManagedResource> {
     serde_json::from_value(known_status(item, member)).unwrap_or_default()
 }
 
-/// All that an item has applied, in whichever mode, as its status remembers it.
+/// Returns all objects that an item has applied in either mode, as its status records them.
 pub(crate) fn known(item: &DeployItem) -> Vec<ManagedResource> {
     joined([resources(item, "managedResources"), applied(item)])
 }
 
-/// The same, and what others have handed over to it.
+/// Returns the same objects, and those that other items have handed over.
 pub(super) fn estate(item: &DeployItem) -> Vec<ManagedResource> {
     joined([resources(item, "managedResources"), applied(item), resources(item, INHERITED)])
 }
 
-/// Objects of an item that are none of a release: those applied without one, and those that others
-/// have handed over.
+/// Returns the objects of an item that belong to none of its releases: those applied without one,
+/// and those that other items handed over.
 pub(super) fn estate_beside_release(item: &DeployItem) -> Vec<ManagedResource> {
     // Workloads of a release are in both lists.
     let of_releases = applied(item);
@@ -157,12 +159,12 @@ pub(super) fn estate_beside_release(item: &DeployItem) -> Vec<ManagedResource> {
     joined([managed, resources(item, INHERITED)])
 }
 
-/// True if the status says what the item lists in the current job.
+/// Reports whether the status already lists the objects of the current job.
 pub(crate) fn is_listed(item: &DeployItem) -> bool {
     known_status(item, LISTED_IN_JOB) == json!(author(item).job)
 }
 
-/// Each object once, as it is known first.
+/// Joins lists of objects. Of several entries for one object the first counts.
 pub(super) fn joined<const N: usize>(lists: [Vec<ManagedResource>; N]) -> Vec<ManagedResource> {
     let mut all: Vec<ManagedResource> = Vec::new();
     for managed in lists.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Template mode: a chart that is rendered and applied, without a release (`helm.md` 10.3).
+//! Template mode: renders a chart and applies its objects without a release (`helm.md` 10.3).
 //!
 //! ```text
 //! render ──render_only──> manifests ──apply::round──> the same as for manifests
@@ -76,8 +76,8 @@ fn status_of(prepared: &Prepared<'_>, known: Known<'_>, own: OwnRelease) -> Opti
     written(prepared.round.item, &prepared.configuration, known, own)
 }
 
-/// The objects of a release that others have made would become the item's, without one: looked at
-/// before it applies anything.
+/// Refuses a release of others with the same name, unless `adopt` is set: applying would take over
+/// its objects. Runs before the first write.
 async fn check_foreign_release(prepared: &Prepared<'_>) -> Result<(), Failure> {
     let release = Owner {
         name: prepared.configuration.name.clone(),
@@ -85,7 +85,7 @@ async fn check_foreign_release(prepared: &Prepared<'_>) -> Result<(), Failure> {
     };
     let history = History::load_if_allowed(&prepared.cluster, &release.namespace, &release.name).await;
     let history = history.map_err(|error| operation_error("ApplyManifests", &error))?;
-    // A user who may not look at Secrets has no release.
+    // A user who may not read Secrets cannot have made a release there.
     let Some(history) = history else { return Ok(()) };
     match claim(prepared.round, &history, &release).await? {
         Some(Claim::Foreign) if !prepared.configuration.adopt => Err(refusal(&release).into()),
@@ -97,8 +97,8 @@ async fn check_foreign_release(prepared: &Prepared<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The records of a release that this item had before it was told to keep none: its objects are the
-/// item's now (R27b).
+/// Deletes the records of the release that the item had before it was switched to template mode.
+/// The objects stay and belong to the item (`helm.md` 10.4, R27b).
 async fn forget_release(prepared: &Prepared<'_>) -> Result<(), ApplyError> {
     if releases(prepared.round.item).is_empty() {
         return Ok(());

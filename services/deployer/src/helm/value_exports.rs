@@ -8,17 +8,17 @@ use serde_json::{Map, Value, json};
 use super::configuration::Configuration;
 use super::work::Described;
 
-/// Exports that name no object, those from manifests first.
+/// Returns the exports that name no object. Those of `exportsFromManifests` come first.
 pub(super) fn of(configuration: &Configuration) -> Vec<&Export> {
     let all = configuration.exports_from_manifests.iter().chain(&configuration.exports.exports);
     all.filter(|export| export.from_resource.is_none()).collect()
 }
 
-/// Their values, before anything is deployed.
+/// Reads the exports before anything is deployed.
 ///
 /// # Errors
 ///
-/// A path leads nowhere, which no further try would change (R25).
+/// A path is not found, which no retry would change (`helm.md` 10.7, R25).
 pub(super) fn read(
     configuration: &Configuration,
     tree: &Described,
@@ -45,7 +45,8 @@ pub(super) fn read(
         let found = one(&root, &export.json_path).map_err(|error| failed(error.to_string()))?;
         let path = &export.json_path;
         let found = found.ok_or_else(|| failed(format!("the export {}: {path} is not found", export.key)))?;
-        // The values of releases are floats, which nobody sees in what Go writes.
+        // In release mode all numbers are floats. Go prints a whole float without a fraction, so
+        // exports do the same.
         if let Value::Object(value) = nested(&export.key, values::without_fractions(found)) {
             values::overlay(&mut exports, value);
         }

@@ -1,16 +1,16 @@
-//! Readiness of what a release has applied, as `helm --wait` sees it (`helm.md` 9.3): by the
-//! conventions that Helm 4 goes by, or by the table of Helm 3.
+//! Readiness of the objects of a release, as `helm --wait` defines it (`helm.md` 9.3): by the
+//! conventions of Helm 4, or by the table of kinds of Helm 3.
 
 use groundwork_apply::{
     ApplyError, Awaited, Cluster, ReadinessRules, Reference, ResourceKind, Waiting, has_condition, unready,
 };
 use serde_json::Value;
 
-/// Objects that are looked for beside the first one that is not ready.
+/// Number of unready objects that a round collects, so that a change of any of them ends the wait.
 const LOOKED_AT: usize = 8;
 
-/// Waits for what of some objects is not ready; `None` if all are. The first one is told of, by the
-/// conventions with the reason.
+/// Returns the wait for objects that are not ready; `None` if all are. The message names the first
+/// one, by the conventions with the reason.
 pub(super) async fn first_unready<'a>(
     cluster: &Cluster,
     rules: ReadinessRules,
@@ -42,7 +42,7 @@ pub(super) async fn first_unready<'a>(
     Ok(waiting)
 }
 
-/// What an object lacks that is not ready, as far as it can be watched; `None` if it is ready.
+/// Returns the objects to watch while one is not ready; `None` if it is ready.
 async fn missing(cluster: &Cluster, object: &Value) -> Result<Option<Vec<Awaited>>, ApplyError> {
     if object["kind"] == "Deployment" {
         return deployment(cluster, object).await;
@@ -70,7 +70,7 @@ fn is_rolling(object: &Value) -> bool {
         .is_none_or(|kind| kind == "RollingUpdate")
 }
 
-/// An absolute number, or percents of a whole.
+/// Parses an absolute number or a percentage of a whole.
 fn part(value: Option<&Value>, whole: i64, rounds_up: bool) -> Option<i64> {
     match value? {
         Value::String(text) => {
@@ -130,7 +130,7 @@ fn by_itself(object: &Value) -> bool {
     }
 }
 
-/// By the ReplicaSet of its newest template.
+/// Checks a Deployment by the ReplicaSet of its newest template.
 async fn deployment(cluster: &Cluster, object: &Value) -> Result<Option<Vec<Awaited>>, ApplyError> {
     if object["spec"]["paused"] == true {
         return Ok(None);
@@ -158,7 +158,7 @@ async fn deployment(cluster: &Cluster, object: &Value) -> Result<Option<Vec<Awai
     Ok(Some(awaited.into_iter().collect()))
 }
 
-/// The labels that all ReplicaSets of a Deployment have.
+/// Returns the selector for all ReplicaSets of a Deployment.
 fn selected_labels(object: &Value) -> Option<String> {
     let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object)?;
     let labels: Vec<String> =

@@ -1,4 +1,5 @@
-//! Charts in worker processes: archives, templates and values are those of strangers.
+//! Work on charts in worker processes, because archives, templates and values come from untrusted
+//! authors.
 //!
 //! ```text
 //! rendering ──Task──> Pool ──> worker: serve ──> Chart::from_archive (kept), Renderer, Record
@@ -7,8 +8,7 @@
 //!      └──Said, Described
 //! ```
 //!
-//! A worker has no credential: what `lookup` asks for, the service looks up with the rights of the
-//! Target.
+//! A worker has no credentials. The service answers `lookup` for it, with the rights of the Target.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,12 +26,13 @@ use serde_json::{Map, Value};
 
 use super::discretion::{Remembering, withhold_in_warnings, without_values};
 
-/// Bytes of archives whose charts a worker keeps; a chart takes several times as much.
+/// Bytes of archives whose parsed charts a worker caches. A parsed chart takes several times the
+/// size of its archive.
 const KEPT_BYTES: usize = 4 << 20;
-/// And how many of them.
+/// Number of parsed charts that a worker caches.
 const KEPT: usize = 32;
 
-/// What is to be done with the chart of an archive.
+/// A task for a worker: a step with the chart of an archive.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     /// SHA-256 of the archive, in hexadecimal digits.
@@ -42,14 +43,14 @@ pub(super) struct Task {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Step {
-    /// Is it a chart?
+    /// Check that the archive is a chart.
     Load,
-    /// The values of the whole tree, without any template.
+    /// Compute the values of the whole tree, without running a template.
     Describe(Input),
     Render(Input),
 }
 
-/// What a chart is rendered with.
+/// Input of a rendering.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Input {
     pub(super) values: Map<String, Value>,
@@ -58,15 +59,15 @@ pub(super) struct Input {
     pub(super) skip_schema: bool,
 }
 
-/// What a chart says about a release.
+/// Result of a rendering.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Said {
     pub(super) rendered: Rendered,
-    /// The same, as it is kept.
+    /// The same as a record for the history.
     pub(super) record: Record,
 }
 
-/// What exports may show of a chart and its values.
+/// Data of a chart that exports may show.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Described {
     pub(super) values: Map<String, Value>,
@@ -75,10 +76,10 @@ pub(super) struct Described {
     pub(super) app_version: String,
 }
 
-/// What a worker asks for.
+/// A question of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Question {
-    /// That of the task.
+    /// Asks for the archive of the task.
     Archive,
     LookUp {
         api_version: String,
@@ -88,7 +89,7 @@ pub(super) enum Question {
     },
 }
 
-/// Behind it comes the archive, if it was asked for.
+/// Answer to a question. The bytes of an archive follow after it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Archive,
@@ -96,7 +97,7 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// Works until the service closes the connection.
+/// Runs tasks until the service closes the connection.
 pub(crate) fn serve(connection: &Connection) {
     let worker = Worker { connection: connection.clone(), kept: RefCell::default() };
     connection.serve_exchanges(|task, _| worker.work(task));
@@ -104,7 +105,7 @@ pub(crate) fn serve(connection: &Connection) {
 
 struct Worker {
     connection: Connection,
-    /// The one that was used last comes last.
+    /// Parsed charts, the last one used at the end.
     kept: RefCell<Vec<Kept>>,
 }
 
@@ -115,7 +116,7 @@ struct Kept {
 }
 
 impl Worker {
-    /// Errors are those of the chart, in words.
+    /// Runs a task and encodes its result, or the chart's error as text.
     fn work(&self, Task { digest, limits, step }: Task) -> Vec<u8> {
         let renderer = self.renderer(&digest);
         match step {
@@ -131,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// The chart of an archive, parsed once if it is small.
+    /// Returns the renderer of an archive. Small charts are parsed once and cached.
     fn renderer(&self, digest: &str) -> Result<Arc<Renderer>, String> {
         let mut kept = self.kept.borrow_mut();
         if let Some(at) = kept.iter().position(|kept| kept.digest == digest) {
@@ -158,7 +159,7 @@ impl Worker {
 
 fn ask(connection: &Connection, question: &Question) -> Result<(Answer, Vec<u8>), String> {
     let question = pack(question, &[]).map_err(|error| error.to_string())?;
-    // Without its service the worker ends as soon as it wants to tell what came out.
+    // If the service is gone, the error of this call ends the worker.
     let message = connection.ask(&question).map_err(|error| error.to_string())?;
     let (answer, body) = unpack(&message).map_err(|error| error.to_string())?;
     Ok((answer, body.to_vec()))
@@ -192,7 +193,8 @@ pub(super) fn render(
         }
         Err(error) => error,
     };
-    // What takes its time to fail is not done twice more: then fewer words of the message are left.
+    // Removing values from the message needs more renderings. If the first one was slow, fewer
+    // words of the message are kept instead.
     let is_quick = begun.elapsed() < TIME_LIMIT / 8;
     Err(without_values(&error, renderer.chart(), &input.values, &lookup.found(), |values, lookup| {
         let input = Input { values, ..input.clone() };
@@ -234,7 +236,7 @@ fn plain(input: Input) -> Request {
     }
 }
 
-/// The cluster as a worker sees it: it asks its service.
+/// The cluster as a worker sees it: each look-up is a question to the service.
 struct AskedCluster(Connection);
 
 impl Lookup for AskedCluster {
@@ -268,7 +270,7 @@ mod tests {
         }
     }
 
-    /// What a worker says comes to the service as it was, hooks and numbers too.
+    /// The result of a worker arrives unchanged, with hooks and numbers.
     #[test]
     fn renderings_come_as_they_went() {
         let hook = "kind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: 'pre-install,test', helm.sh/hook-weight: '3'}\n";

@@ -14,7 +14,7 @@ pub(super) const API_VERSION: &str = "manifest.deployer.landscaper.gardener.clou
 const OLD_API_VERSION: &str = "manifest.deployer.landscaper.gardener.cloud/v1alpha1";
 const KIND: &str = "ProviderConfiguration";
 
-/// What an item of this deployer says.
+/// Configuration of a manifest item.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Configuration {
@@ -32,7 +32,7 @@ pub(super) struct Configuration {
     pub(super) deletion_groups_during_update: Vec<DeletionGroup>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) drift: Drift,
-    /// What nobody reads.
+    /// Members that the deployer does not know.
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -77,13 +77,13 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Names of other Targets that are asked for something.
+    /// Returns the names of the other Targets that the configuration uses.
     pub(super) fn target_names(&self) -> Vec<&str> {
         let groups = self.deletion_groups.iter().chain(&self.deletion_groups_during_update);
         target_names(&self.readiness_checks, &self.exports.exports, groups)
     }
 
-    /// What is written and has no effect.
+    /// Returns warnings about members without effect.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let mut members: Vec<String> = self.unknown.keys().cloned().collect();
         for (index, manifest) in self.manifests.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Configuration {
     }
 }
 
-/// The old version lists bare manifests.
+/// Converts the old version, which lists bare manifests.
 fn convert(config: &mut Value) {
     if let Some(Value::Array(manifests)) = config.get_mut("manifests") {
         for manifest in manifests {
@@ -109,11 +109,11 @@ fn convert(config: &mut Value) {
     }
 }
 
-/// The manifests of a configuration in either version.
+/// Returns the manifests of a configuration in either version.
 ///
 /// # Errors
 ///
-/// It is none of this deployer.
+/// The configuration is not one of this deployer.
 pub(crate) fn manifests(config: &Value) -> Result<Vec<Manifest>, OperationError> {
     Configuration::parse(config).map(|configuration| configuration.manifests)
 }
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Nothing that a user writes is without effect in silence.
+    /// Members without effect lead to a warning.
     #[test]
     fn what_has_no_effect_is_told() {
         let manifest = json!({"manifest": {}, "polizy": "keep"});

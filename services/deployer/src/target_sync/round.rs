@@ -1,6 +1,6 @@
-//! One round of a TargetSync. What goes wrong with one cluster keeps no other from its Target; but
-//! as long as something is wrong nothing is deleted, since what cannot be seen may be there
-//! (`installations.md` 1.5).
+//! One round of a TargetSync. An error of one cluster does not keep other clusters from their
+//! Targets. But while there is any error no object is deleted, because a cluster that was not seen
+//! may still exist (`installations.md` 1.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::now;
 
-/// How a round has ended.
+/// Result of a round.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) errors: Vec<String>,
-    /// When the token was renewed, if it was.
+    /// Time at which the token was renewed, if it was.
     pub(super) rotated: Option<Time>,
-    /// There are several TargetSyncs, so there was no round.
+    /// True if the namespace has several TargetSyncs, so that no round took place.
     pub(super) is_stopped: bool,
 }
 
@@ -31,7 +31,7 @@ impl Outcome {
         Self { errors: vec![error], is_stopped: true, ..Self::default() }
     }
 
-    /// The reason of the Event about the errors.
+    /// Returns the reason of the Event about the errors.
     pub(super) fn reason(&self) -> &'static str {
         if self.is_stopped { "SeveralTargetSyncs" } else { "TargetSyncFailed" }
     }
@@ -45,7 +45,7 @@ pub(super) async fn run(sync: &TargetSync, targets: &Targets, objects: &Objects)
     round.outcome
 }
 
-/// What ends a round.
+/// Errors that end a round.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("{0}")]
@@ -88,7 +88,7 @@ impl Round<'_> {
         Source::of(self.sync, self.targets, self.objects).await
     }
 
-    /// Mirrors the Secrets that are meant, and says which.
+    /// Mirrors the selected Secrets, and returns their names.
     async fn secrets(&mut self, names: &Names, home: &Home) -> Result<BTreeSet<String>, End> {
         let mut found = self.source().await?.secrets().await?;
         found.retain(|name, _| names.has(name));
@@ -99,7 +99,8 @@ impl Round<'_> {
         Ok(mirrored)
     }
 
-    /// Gets kubeconfigs of the Shoots that are meant, where they are due, and says which Shoots.
+    /// Fetches kubeconfigs for the selected Shoots where a new one is due, and returns the names of
+    /// all selected Shoots.
     async fn shoots(&mut self, names: &Names, home: &Home) -> Result<BTreeSet<String>, End> {
         let source = self.source().await?;
         let found = source.shoots().await?;
@@ -116,7 +117,7 @@ impl Round<'_> {
         Ok(mirrored)
     }
 
-    /// The Target of the source cluster, whose name must not be that of a mirrored one.
+    /// Writes the Target of the source cluster. A mirrored Target with the same name is an error.
     async fn source_itself(&mut self, home: &Home, mirrored: &BTreeSet<String>) {
         let Some(name) = self.sync.spec.target_to_source() else { return };
         if mirrored.contains(name) {
@@ -136,7 +137,8 @@ impl Round<'_> {
         }
     }
 
-    /// Writes a Secret and its Target, or one of them; the second is not tried without the first.
+    /// Writes a Secret, its Target, or both in this order. If the Secret fails, the Target is not
+    /// written.
     async fn write(&mut self, name: &str, writes: Vec<Write>) {
         for write in writes {
             let (kind, answer) = match write {
@@ -155,8 +157,8 @@ impl Round<'_> {
         }
     }
 
-    /// Puts another token of the same account into the Secret. The one before lives on until its
-    /// time is over, so whoever still uses it can.
+    /// Writes a new token of the same account into the Secret. The old token stays valid until it
+    /// expires, so that its users are not interrupted.
     async fn rotate(&mut self) -> Result<(), String> {
         let (spec, namespace) = (&self.sync.spec, self.sync.namespace().unwrap_or_default());
         let (name, key) = (&spec.secret_ref.name, spec.secret_key());
@@ -178,15 +180,15 @@ impl Round<'_> {
     }
 }
 
-/// What the namespace of a TargetSync holds for it.
+/// Returns the objects in the namespace that a TargetSync has made.
 pub(super) async fn home(sync: &TargetSync, objects: &Objects) -> Result<Home, ApiError> {
     let (namespace, own) =
         (sync.namespace().unwrap_or_default(), format!("{}={}", label::TARGET_SYNC, label::TARGET_SYNC_OK));
     Ok(Home::new(objects.list(&namespace, &own).await?, objects.list(&namespace, &own).await?))
 }
 
-/// Targets go first: nobody is to find one without its Secret. What goes by itself meanwhile is no
-/// error.
+/// Deletes obsolete objects, Targets first, so that no service finds a Target without its Secret.
+/// An object that is already gone is not an error.
 pub(super) async fn delete(sync: &TargetSync, obsolete: Obsolete, objects: &Objects) -> Result<(), ApiError> {
     let namespace = sync.namespace().unwrap_or_default();
     for target in obsolete.targets {
@@ -198,7 +200,8 @@ pub(super) async fn delete(sync: &TargetSync, obsolete: Obsolete, objects: &Obje
     Ok(())
 }
 
-/// Creates an object, or replaces it in the version that it was decided on.
+/// Creates an object, or replaces exactly the version that was read. If another writer has changed
+/// the object, this fails.
 async fn put<K: groundwork_controller::Stored>(object: &K, objects: &Objects) -> Result<(), ApiError> {
     match object.meta().resource_version {
         Some(_) => objects.replace(object).await.map(drop),

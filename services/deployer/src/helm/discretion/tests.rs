@@ -6,7 +6,7 @@ use groundwork_budget::TemplateLimits;
 
 const CANARY: &str = "canary-5cb7e1d0-sings";
 
-/// A cluster with a Secret.
+/// A cluster with one Secret.
 struct Cluster;
 
 impl Lookup for Cluster {
@@ -18,7 +18,7 @@ impl Lookup for Cluster {
     }
 }
 
-/// What is said about a chart with this template and schema; it fails.
+/// Returns the error message of a chart with this template and schema. The rendering must fail.
 fn said(template: &str, schema: &str, values: Value) -> String {
     let files = vec![
         File::new("Chart.yaml", *b"{apiVersion: v2, name: web, version: 0.1.0}"),
@@ -33,8 +33,8 @@ fn said(template: &str, schema: &str, values: Value) -> String {
     render(&renderer, &input, TemplateLimits::default(), Cluster).expect_err(template)
 }
 
-/// Helm's words stay, with the place and what the chart says itself; values of the item go, in
-/// whatever form a template has brought them there.
+/// Helm's words, the place, and text from the chart itself stay in an error. Values of the item are
+/// removed, in whatever form a template has brought them there.
 #[test]
 fn errors_of_templates() {
     let values = json!({
@@ -85,7 +85,7 @@ fn errors_of_templates() {
     }
 }
 
-/// What is said of a value that does not fit, and how it should be, stays; what it is goes.
+/// The error of a schema keeps the path and the expected type, and loses the value.
 #[test]
 fn findings_of_schemas() {
     for (schema, value, part) in [
