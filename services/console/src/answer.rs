@@ -121,7 +121,7 @@ impl Answer {
         self
     }
 
-    /// Builds the HTTP response. With `is_https`, browsers are told to use TLS only (HSTS).
+    /// Builds the HTTP response. With `is_https`, the response makes browsers use TLS only (HSTS).
     pub(crate) fn into_response(self, takes_gzip: bool, is_https: bool) -> Response<Body> {
         let Self { status, headers, content, is_compressible } = self;
         let (body, is_compressed) = match content {

@@ -165,7 +165,7 @@ impl Session {
         while !self.is_over && self.begin.elapsed() < LONGEST {
             let look = self.next_look;
             tokio::select! {
-                // In this order, so that a steady flow of changes cannot delay an event that is due.
+                // Otherwise a steady flow of changes could delay an event that is due.
                 biased;
                 () = end.cancelled() => return None,
                 () = sleep_until(self.quiet_until), if self.is_stale => return self.tell(),

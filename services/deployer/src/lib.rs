@@ -115,7 +115,7 @@ pub struct Settings {
         default_value = "mock,manifest,helm"
     )]
     pub types: Vec<ItemType>,
-    /// Whether to work on TargetSyncs: beside items, instead of items, or never.
+    /// Work on TargetSyncs: beside items, instead of items, or never.
     #[arg(long, env = "GROUNDWORK_TARGET_SYNCS", default_value = "too")]
     pub target_syncs: TargetSyncMode,
     /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels,
@@ -141,8 +141,8 @@ pub struct Settings {
     /// or a table of kinds (installations.md 7.9).
     #[arg(long, env = "GROUNDWORK_READINESS_RULES", default_value = "conventions")]
     pub readiness_rules: Readiness,
-    /// How long the objects of an item whose job has ended well are left before they are checked
-    /// for changes by others (installations.md 7.9); `none` for no checks.
+    /// Pause between two checks of an item's objects for changes by others, once its job has
+    /// succeeded (installations.md 7.9); `none` for no checks.
     #[arg(long, env = "GROUNDWORK_DRIFT_EVERY", default_value = DRIFT_EVERY)]
     pub drift_every: groundwork_api::Duration,
     /// Objects in clusters of Targets that are watched at a time for waiting items; further items

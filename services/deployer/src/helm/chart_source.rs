@@ -353,6 +353,7 @@ fn of_index(
             OperationError::transient("TemplateChart", Reason::GetHelmChart, text)
         }
     })?;
+    // Before the archive is fetched: an index may take 64 MiB of the memory for answers.
     drop((index, held));
     let is_absolute = entry.url.contains("://");
     let url = if is_absolute {

@@ -2,8 +2,10 @@
 //! `chart.fromResource`.
 //!
 //! ```text
-//! resourceRef (key of getResourceKey) ─┐  lifecycle::resolve       ┌─ access helm ──> chart repository
-//! fromResource, with overwrites ───────┴──> component version ─────┴─ content ──> chart, or the chart layer of an artifact
+//! resourceRef (key of getResourceKey) ─┐  lifecycle::resolve
+//! fromResource, with overwrites ───────┴──> component version
+//!                                              ├─ access helm ──> chart repository
+//!                                              └─ content ──> chart, or chart layer of an artifact
 //! ```
 
 use std::collections::BTreeMap;

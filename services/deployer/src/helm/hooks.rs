@@ -106,6 +106,7 @@ impl Hooks<'_, '_> {
                 return Ok(Some(waiting));
             }
         }
+        // Deleted in reverse order, and only after all hooks of the event have succeeded.
         for &index in order.iter().rev() {
             let hook = record.hooks()[index].clone();
             if Run::of(&hook, event) == Some(Run::Over) {

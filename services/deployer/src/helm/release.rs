@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! history ──next──> Begin (render, check, record pending) ──┐
-//!            └────> Continue, Settled ──────────────────────┴─> hooks ──> objects ──> wait ──> hooks ──> deployed
+//!            └────> Continue, Settled ──────────────────────┴─> hooks ──> objects ──> wait
+//!                                                                  ──> hooks ──> deployed
 //! ```
 //!
 //! The record stores how far an operation has come. Every object is either created by name or
@@ -193,6 +194,7 @@ impl ReleaseRun<'_> {
                         Err(error) => return Err(error.into()),
                     },
                 };
+                // Objects of the new kind can be created only once the definition is established.
                 if let Some(waiting) =
                     first_unready(self.cluster, ReadinessRules::Kinds, iter::once((&reference, &live)))
                         .await?
@@ -458,6 +460,7 @@ impl ReleaseRun<'_> {
         self.deadline.check("helm deployer: start apply manifests")?;
         if self.options.force {
             let mut replacement = manifest.clone();
+            // A replacement must name the object that was read, or the API server may refuse it.
             for field in ["resourceVersion", "uid"] {
                 replacement["metadata"][field] = live["metadata"][field].clone();
             }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! History ──release::next──> Begin | Compare: render ──> record ─┐
-//!                     └────> Continue | Settled ─────────────────┴─> ReleaseRun: hooks, objects, waits ──> readiness ──> exports
+//!                     └────> Continue | Settled ─────────────────┴─> ReleaseRun: hooks, objects,
+//!                                                        waits ──> readiness ──> exports
 //! ```
 
 use std::collections::HashSet;

@@ -98,7 +98,7 @@ async fn check_foreign_release(prepared: &Prepared<'_>) -> Result<(), Failure> {
 }
 
 /// Deletes the records of the release that the item had before it was switched to template mode.
-/// The objects stay and belong to the item (`helm.md` 10.4, R27b).
+/// The objects stay and belong to the item (`helm.md` 10.3, R27b).
 async fn forget_release(prepared: &Prepared<'_>) -> Result<(), ApplyError> {
     if releases(prepared.round.item).is_empty() {
         return Ok(());

@@ -78,6 +78,7 @@ impl Round<'_> {
             Selection::Shoots(names) => self.shoots(&names, &home).await?,
         };
         self.source_itself(&home, &mirrored).await;
+        // With errors, a missing cluster may only have been unreadable.
         if self.outcome.errors.is_empty() {
             delete(self.sync, obsolete(self.sync, home, &mirrored), self.objects).await?;
         }
