@@ -2,8 +2,10 @@
 //! lists them, otherwise left or handed over (`installations.md` 7.9, ownership).
 //!
 //! ```text
-//! read ──> gone, kept, or another's ──> left, told
-//!   └─ own ──fates──> heir: handed over | in use: left | nobody's: changed before, deleted while it is as it was read
+//! read ──> gone, kept, or another's ──> left, reported
+//!   └─ own ──fates──> heir: handed over
+//!                     in use: left
+//!                     no heir: patched as wanted, then deleted in the version that was read
 //! ```
 
 use futures::FutureExt as _;

@@ -2,7 +2,7 @@
 //! one (`installations.md` 7.9).
 //!
 //! ```text
-//! manifests ──expand, prepare──> groups ──apply──> objects as stored ──> what is no longer listed goes
+//! manifests ──expand, prepare──> groups ──apply──> stored objects ──> unlisted objects deleted
 //!   ──> ready? ──> exports ──> patches ──> done
 //! ```
 //!

@@ -106,7 +106,8 @@ pub(crate) fn compilation_problem(
 ) -> Option<SchemaError> {
     let source = AnyComponent::default();
     let error = compile(schema, definition, files, Some(&source)).err()?;
-    // The problem may lie in the placeholder for a component's document, so it is not reported.
+    // If the schema refers to a component, the error may come from the placeholder for that
+    // component's document, so it is not reported.
     (!source.asked.get()).then_some(error)
 }
 

@@ -11,7 +11,7 @@ use crate::target::{TargetError, Targets};
 /// Name of a cluster that an item records while the cluster exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClusterName {
-    /// The item does not ask for the name.
+    /// The item does not ask for the name of its cluster to be recorded.
     NotAskedFor,
     Known(String),
     /// The name is not available; with the reason, for users.

@@ -45,7 +45,7 @@ pub struct Limits {
     /// Largest memory of all live values of the render together with its unfinished outputs, in
     /// bytes. The number is close to the memory that the process needs for them.
     pub value_bytes: usize,
-    /// Nested `{{template}}` calls and nested renders.
+    /// Deepest nesting of `{{template}}` calls and nested renders.
     pub template_depth: usize,
     /// Time at which the render stops, however few steps it has taken.
     pub deadline: Option<Deadline>,

@@ -26,11 +26,11 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
 /// The part of Go's reader that finds an error. It decides which line the message names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finder {
-    /// Names its own line.
+    /// The message names the line of the error.
     Scanner,
-    /// Names the line before its own.
+    /// The message names the line before that of the error.
     Parser,
-    /// Names no line.
+    /// The message names no line.
     Other,
 }
 

@@ -18,7 +18,8 @@ use crate::secrecy::{Proof, shown_differences};
 use crate::walk::{Node, Published};
 use crate::world::{exported, imported};
 
-/// Results for the same root in other walks, which decide about the values that may be shown.
+/// Results of further walks over the same root, with present objects or substituted secrets. The
+/// comparison with them shows which changed values contain no secret and may be shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Proofs<'a> {
     /// True if no values are hidden.

@@ -137,8 +137,9 @@ impl<'s> Env<'s> {
         names
     }
 
-    /// Returns the start of `_.name` in a lambda that is evaluated here: the scope of the lambda or
-    /// template around it, which is among `locals` (`spiff.md` 5.4).
+    /// Returns the scope in which `_.name` starts its search, for a lambda that is evaluated here:
+    /// the scope of the enclosing lambda or template, which is the last `_` among `locals`
+    /// (`spiff.md` 5.4).
     pub(crate) fn definition_scope(&self, locals: &[(Name, Value)]) -> Option<ScopeRef> {
         match locals.iter().rev().find(|(name, _)| &**name == "_") {
             Some((_, Value::Lambda(outer))) => outer.scope.clone(),

@@ -49,7 +49,7 @@ impl Chromium {
         .await
     }
 
-    /// Returns the address of its WebDriver interface.
+    /// Returns the address of ChromeDriver's WebDriver interface.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }

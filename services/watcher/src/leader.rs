@@ -66,7 +66,7 @@ pub(crate) struct Leader {
     commands: mpsc::Receiver<Command>,
 }
 
-/// The running watches.
+/// Tasks of the running watches, with the channels that send them requests.
 #[derive(Debug, Default)]
 struct RunningWatches {
     tasks: JoinSet<WatchEnd>,

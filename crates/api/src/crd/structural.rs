@@ -10,9 +10,9 @@ const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 /// Treatment of members that a schema does not name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnknownMembers {
-    /// Strict validation refuses them; otherwise the API server drops them.
+    /// Strict validation refuses unknown members; otherwise the API server drops them.
     Pruned,
-    /// The API server keeps them on every level.
+    /// The API server keeps unknown members on every level.
     Kept,
 }
 
