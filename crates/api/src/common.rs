@@ -175,7 +175,7 @@ pub enum ErrorCode {
     Webhook,
     /// Children are still running.
     Unfinished,
-    /// Information, not an error; logged at that level.
+    /// Information, not an error; logged at level `info`.
     ForInfoOnly,
     /// The service needs no retry timer, because an event will follow.
     NoRetry,

@@ -23,5 +23,5 @@ pub const PLAN_SOURCES: [(&str, &str); 9] = [
     ("", "configmaps"),
 ];
 
-/// Namespaces of one plan; each of them costs a permission check.
+/// Maximum number of namespaces in one plan; each of them costs a permission check.
 pub const MOST_PLANNED_NAMESPACES: usize = 20;

@@ -1,5 +1,5 @@
-//! Reads objects strictly that no API server has checked: files of the command, and objects in gRPC
-//! requests.
+//! Strict reader of objects that no API server has checked: files given to the command-line tool,
+//! and objects in gRPC requests.
 //!
 //! Unknown fields are errors, as on an API server with strict field validation. The rules come from
 //! the CRDs ([`Schemas`]).

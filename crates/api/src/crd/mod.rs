@@ -325,7 +325,8 @@ fn open_api_schema<K: JsonSchema>() -> JSONSchemaProps {
         .expect("the keywords used in this crate are those of CRD schemas")
 }
 
-/// Returns the structural schema of a kind: the members that every object has, and its own.
+/// Returns the structural schema of a kind: the members that every object has, and those of the
+/// kind.
 fn root_schema<K: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<K>().to_value();

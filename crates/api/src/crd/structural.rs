@@ -18,7 +18,7 @@ pub(super) enum UnknownMembers {
 
 /// Rewrites a schema and all schemas inside it.
 pub(super) fn structural(schema: Value, unknown: UnknownMembers) -> Value {
-    // The schema `true` accepts any value.
+    // The schema `true` accepts any value, as an empty structural schema does.
     let written = if let Value::Object(written) = schema { written } else { Map::new() };
     let mut schema = without_null(written);
     for keyword in ["$schema", "title", "default"] {

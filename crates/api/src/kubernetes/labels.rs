@@ -12,7 +12,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
 const PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
                       start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-/// Bytes of a value, and of the name in a key.
+/// Maximum bytes of a label's value, and of the name in a key.
 const LONGEST: usize = 63;
 
 /// Reports whether a text is a valid key of a label.

@@ -9,9 +9,9 @@ use serde_json::{Number, Value};
 
 use crate::strict::Schemas;
 
-/// Reported problems of one object; a longer list would not help.
+/// Maximum number of problems reported for one object; a longer list would not help.
 const MOST_PROBLEMS: usize = 50;
-/// Position of all nodes, since errors about JSON give paths instead.
+/// Position that every node gets: errors about JSON give paths instead of lines and columns.
 const NOWHERE: Position = Position { line: 1, column: 1 };
 
 /// Reason that a text is not a usable object. Messages quote names of fields, but no values.
@@ -54,7 +54,7 @@ pub fn read(text: &str, schemas: &Schemas) -> Result<Value, JsonError> {
     if problems.is_empty() { Ok(node.to_value()) } else { Err(JsonError::Structure(problems)) }
 }
 
-/// Parses a JSON text into a node. All positions in it are that of its beginning.
+/// Parses a JSON text into a node. All nodes get the position of the beginning of the text.
 ///
 /// # Errors
 ///

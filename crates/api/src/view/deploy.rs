@@ -16,9 +16,10 @@ view! {
         job_id: &'a str = "status.jobID",
         /// Identifier of the last job that finished.
         job_id_finished: &'a str = "status.jobIDFinished",
-        /// When its current or last job began.
+        /// When the current or last job began.
         trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
-        /// When that job ended; while a job runs, this may still be the end of the job before.
+        /// When the current or last job ended; while a job runs, the value may still be that of the
+        /// job before.
         finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
     }
     lists {}
@@ -45,9 +46,10 @@ view! {
         job_id: &'a str = "status.jobID",
         /// Identifier of the last job that finished.
         job_id_finished: &'a str = "status.jobIDFinished",
-        /// When its current or last job began.
+        /// When the current or last job began.
         trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
-        /// When that job ended; while a job runs, this may still be the end of the job before.
+        /// When the current or last job ended; while a job runs, the value may still be that of the
+        /// job before.
         finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
         /// When the current job was assigned.
         job_id_generation_time: Option<Timestamp> = "status.jobIDGenerationTime",
@@ -70,13 +72,13 @@ impl<'a> DeployItem<'a> {
         !self.job().is_running() && self.phase() == "Succeeded"
     }
 
-    /// Returns the name of its Execution.
+    /// Returns the name of the item's Execution.
     pub fn execution(self) -> Option<&'a String> {
         self.0.labels.get(label::MANAGED_BY)
     }
 
-    /// Returns the time at which its job was assigned, if no deployer has picked the job up yet
-    /// (`installations.md` 7.6).
+    /// Returns the time at which the current job was assigned, if no deployer has picked the job up
+    /// yet (`installations.md` 7.6).
     pub fn waits_since(self) -> Option<Timestamp> {
         let since = self.job_id_generation_time()?;
         let waits = self.job().is_running() && self.last_reconcile_time().is_none_or(|last| last < since);
@@ -95,12 +97,13 @@ impl<'a> Data<'a> {
         self.0.label(label::DATA_CONTEXT)
     }
 
-    /// Returns its name inside of its scope; empty if that is the name of the object.
+    /// Returns the name of the object inside of its scope; empty if that is the name in its
+    /// metadata.
     pub fn key(self) -> &'a str {
         self.0.label(label::DATA_KEY)
     }
 
-    /// Returns the scope of its producer; empty if a user made the object.
+    /// Returns the scope of the object's producer; empty if a user made the object.
     pub fn source(self) -> &'a str {
         self.0.label(label::DATA_SOURCE)
     }
@@ -110,22 +113,22 @@ impl<'a> Data<'a> {
         self.0.label(label::DATA_SOURCE_TYPE)
     }
 
-    /// Returns the job that wrote it; empty if a user made the object.
+    /// Returns the job that wrote the object; empty if a user made the object.
     pub fn job_id(self) -> &'a str {
         self.0.label(label::DATA_JOB_ID)
     }
 
-    /// Returns its position in a target list.
+    /// Returns the position of the object in a target list.
     pub fn index(self) -> Option<usize> {
         self.0.label(label::DATA_INDEX).parse().ok()
     }
 
-    /// Returns its key in a target map.
+    /// Returns the key of the object in a target map.
     pub fn target_map_key(self) -> Option<&'a String> {
         self.0.labels.get(label::DATA_TARGET_MAP_KEY)
     }
 
-    /// Returns the fingerprint of its content; empty if a user made the object.
+    /// Returns the fingerprint of the object's content; empty if a user made the object.
     pub fn hash(self) -> &'a str {
         self.0.annotation(annotation::DATA_HASH)
     }
@@ -135,7 +138,7 @@ view! {
     /// TargetSync as an event shows it.
     TargetSync
     fields {
-        /// When its last synchronization ended.
+        /// When the last synchronization ended.
         last_update_time: Option<Timestamp> = "status.lastUpdateTime",
     }
     lists {}
@@ -147,7 +150,7 @@ view! {
     /// Context as an event shows it.
     Context
     fields {
-        /// Name of its ComponentVersionOverwrites; empty for none.
+        /// Name of the ComponentVersionOverwrites; empty for none.
         overwrites: &'a str = "componentVersionOverwrites",
     }
     lists {}

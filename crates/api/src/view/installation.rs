@@ -31,11 +31,12 @@ view! {
         job_id_finished: &'a str = "status.jobIDFinished",
         /// Generation that the last job worked on.
         observed_generation: Option<i64> = "status.observedGeneration",
-        /// Name of its Execution.
+        /// Name of the Installation's Execution.
         execution: &'a str = "status.executionRef.name",
-        /// When its current or last job began.
+        /// When the current or last job began.
         trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
-        /// When that job ended; while a job runs, this may still be the end of the job before.
+        /// When the current or last job ended; while a job runs, the value may still be that of the
+        /// job before.
         finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
     }
     lists {
@@ -186,7 +187,7 @@ impl<'a> Installation<'a> {
         self.0.label(label::ENCOMPASSED_BY)
     }
 
-    /// Returns its name inside of its parent; empty for a root.
+    /// Returns the name of the Installation inside of its parent; empty for a root.
     pub fn template_name(self) -> &'a str {
         self.0.annotation(annotation::SUBINSTALLATION_NAME)
     }
@@ -213,31 +214,33 @@ impl<'a> Installation<'a> {
         self.0.generation == Some(self.observed_generation().unwrap_or_default())
     }
 
-    /// Returns the names of the DataObjects that it imports from its scope (`installations.md`
-    /// 5.2). Names with `#` are left out, since they are not exports of a sibling.
+    /// Returns the names of the DataObjects that the Installation imports from its scope
+    /// (`installations.md` 5.2). Names with `#` are left out, since they are not exports of a
+    /// sibling.
     pub fn imported_data(self) -> impl Iterator<Item = &'a str> {
         self.data_imports().into_iter().map(DataImport::data_ref).filter(is_in_scope)
     }
 
-    /// Returns the names of the Targets that it imports from its scope (`installations.md` 5.2).
+    /// Returns the names of the Targets that the Installation imports from its scope
+    /// (`installations.md` 5.2).
     pub fn imported_targets(self) -> impl Iterator<Item = &'a str> {
         self.target_imports().into_iter().flat_map(TargetImport::targets).filter(is_in_scope)
     }
 
-    /// Returns the names of the DataObjects that it exports.
+    /// Returns the names of the DataObjects that the Installation exports.
     pub fn exported_data(self) -> impl Iterator<Item = &'a str> {
         self.data_exports().into_iter().map(DataExport::data_ref).filter(|name| !name.is_empty())
     }
 
-    /// Returns the names of the Targets that it exports.
+    /// Returns the names of the Targets that the Installation exports.
     pub fn exported_targets(self) -> impl Iterator<Item = &'a str> {
         self.target_exports().into_iter().map(TargetExport::target).filter(|name| !name.is_empty())
     }
 }
 
 impl<'a> TargetImport<'a> {
-    /// Returns all Targets that it names, in every spelling: one, those of a list or those of a
-    /// map. Members of lists and maps that the parent passes on are not included.
+    /// Returns all Targets that the import names, in every spelling: a single one, those of a list
+    /// or those of a map. Members of lists and maps that the parent passes on are not included.
     pub fn targets(self) -> impl Iterator<Item = &'a str> {
         let lists = [self.list(), self.pairs(), self.map(), self.maps()];
         Some(self.target()).filter(|target| !target.is_empty()).into_iter().chain(lists.into_iter().flatten())

@@ -42,7 +42,7 @@ view! {
     PackageRevisionSet
     fields {}
     lists {
-        /// Its packages.
+        /// Packages of the set.
         upstreams: Upstream,
     }
     parts {}
@@ -52,13 +52,14 @@ view! {
 view_part! {
     /// Target of a set.
     TargetSelector at "spec.targets[]" "." {
-        /// API version of the objects that it selects; empty if it does not select objects.
+        /// API version of the objects that the target selects; empty if it does not select objects.
         api_version: &'a str = "objectSelector.apiVersion",
     }
 }
 
 impl<'a> TargetSelector<'a> {
-    /// Returns the API group of the objects that it selects; `None` if it does not select objects.
+    /// Returns the API group of the objects that the target selects; `None` if it does not select
+    /// objects.
     pub fn group(self) -> Option<&'a str> {
         let version = Some(self.api_version()).filter(|version| !version.is_empty())?;
         Some(version.split_once('/').map_or("", |(group, _)| group))
@@ -68,7 +69,7 @@ impl<'a> TargetSelector<'a> {
 view_part! {
     /// Condition without its message.
     Condition at "status.conditions[]" "." {
-        /// Its type.
+        /// Type of the condition.
         type_: &'a str = "type",
         /// `True`, `False` or `Unknown`.
         status: &'a str = "status",
@@ -81,17 +82,17 @@ view! {
     fields {
         /// Generation that was processed last.
         observed_generation: Option<i64> = "status.observedGeneration",
-        /// Repository of the package that it is made from.
+        /// Repository of the upstream package.
         upstream_repository: &'a str = "spec.upstream.repo",
-        /// Path of that package.
+        /// Path of the upstream package.
         upstream_package: &'a str = "spec.upstream.package",
-        /// Revision of that package.
+        /// Revision of the upstream package.
         upstream_revision: Option<crate::IntOrString> = "spec.upstream.revision",
-        /// Workspace, if it is named instead of a revision.
+        /// Workspace of the upstream revision, if the spec names one instead of a revision.
         upstream_workspace: &'a str = "spec.upstream.workspaceName",
-        /// Repository of the package that it makes.
+        /// Repository of the downstream package.
         downstream_repository: &'a str = "spec.downstream.repo",
-        /// Path of that package.
+        /// Path of the downstream package.
         downstream_package: &'a str = "spec.downstream.package",
     }
     lists {
