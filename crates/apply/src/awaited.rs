@@ -18,10 +18,10 @@ type Condition = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
 pub struct Waiting {
     /// Description for users.
     pub what: String,
-    /// The next round is pointless before all of these are over. Empty if only another round can
-    /// find out.
+    /// Objects to wait for: the next round is pointless until the waits for all of them are over.
+    /// Empty if only another round can find out.
     pub awaited: Vec<Awaited>,
-    /// Time after which a round ends the waiting in any case.
+    /// Time at which the next round is due even if no awaited object has changed.
     pub until: Option<Timestamp>,
 }
 
@@ -67,7 +67,7 @@ pub struct Awaited {
     /// Labels of the object (`key=value,…`), which other awaited objects may share, so that one
     /// watch shows them all.
     pub labels: Option<String>,
-    /// resourceVersion at the last look; `None` if the object did not exist.
+    /// resourceVersion when the round last read the object; `None` if the object did not exist.
     pub version: Option<String>,
     condition: Condition,
 }
@@ -82,8 +82,8 @@ impl fmt::Debug for Awaited {
 }
 
 impl Awaited {
-    /// Waits until an object fulfils a condition; `live` is its last seen state. Returns `None` if
-    /// the cluster does not know the kind or does not answer.
+    /// Returns the wait for an object to fulfil a condition; `live` is its last seen state. Returns
+    /// `None` if the cluster does not know the kind or does not answer.
     pub async fn object(
         cluster: &Cluster,
         reference: &Reference,
@@ -103,12 +103,12 @@ impl Awaited {
         })
     }
 
-    /// Waits until an object that was seen is gone.
+    /// Returns the wait for the removal of an object that was seen.
     pub async fn gone(cluster: &Cluster, live: &Value) -> Option<Self> {
         Self::object(cluster, &Reference::of(live), Some(live), |_| false).await
     }
 
-    /// Waits until any object with these labels fulfils a condition.
+    /// Returns the wait for any object with these labels to fulfil a condition.
     pub fn any(
         cluster: &Cluster,
         kind: ResourceKind,

@@ -12,7 +12,7 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// with the worker processes they fit into 512 MiB.
 const ANSWERS: usize = 96 << 20;
 const ANSWERS_OF_ONE: usize = 64 << 20;
-/// Time that a piece of work waits for memory that others hold.
+/// Time that a piece of work waits for memory that other work uses.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Memory limits for the cached kinds of all clusters together, and of one cluster. Kinds that do
 /// not fit are not cached, and are requested each time.

@@ -127,7 +127,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the same cluster for another piece of work, whose answers use memory until it ends.
+    /// Returns the same cluster for another piece of work, such as a wait that outlives a round.
+    /// Answers to that work count against a memory budget of their own until it ends.
     #[must_use]
     pub fn for_work(&self) -> Self {
         Self { holding: self.bounds.answers.memory.begin(&self.tenant), ..self.clone() }
@@ -273,7 +274,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// It could not be read.
+    /// The object could not be read.
     pub async fn get(&self, reference: &Reference) -> Result<Option<Value>, ApiError> {
         match self.kind(&reference.api_version, &reference.kind).await? {
             Some(kind) => self.get_of(&kind, reference).await,
@@ -326,7 +327,8 @@ impl Cluster {
         self.send_with_warnings(request, "create", &reference.to_string()).await
     }
 
-    /// Creates a subresource of an object, as a request to it, and returns the answer.
+    /// Posts a body to a subresource of an object, such as `token` of a ServiceAccount, and returns
+    /// the server's answer.
     ///
     /// # Errors
     ///
@@ -421,7 +423,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// They could not be read.
+    /// The objects could not be read.
     pub async fn list(
         &self,
         kind: &ResourceKind,
@@ -454,8 +456,8 @@ impl Cluster {
         Ok(ListPages::new(self, kind, folder, labels))
     }
 
-    /// Returns the last lines of a container's log, cut to this number of bytes from the first of
-    /// them.
+    /// Returns the last `lines` lines of a container's log. If they are longer than `bytes`, the
+    /// rest after these bytes is cut off.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Inputs that all parts of a round share: clusters, the objects seen so far, and the time that is left.
+//! Inputs that all parts of a round share: clusters, the objects seen so far, and the time that is
+//! left.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub struct Deletion<'a> {
 pub struct Deleted {
     /// The current wait; `None` if all objects that had to go are gone.
     pub waiting: Option<Waiting>,
-    /// Resources that still exist, of those that have to go.
+    /// Resources that have to be deleted and still exist.
     pub left: Vec<Reference>,
     /// Messages for users.
     pub told: Vec<Told>,

@@ -25,7 +25,7 @@ use crate::prepare::annotate;
 use crate::record::ManagedResource;
 use crate::succession::{Fate, GivenUp, Succession};
 
-/// Maximum reads of an object that changes between the look and its deletion, as an object with a
+/// Maximum attempts to read and delete an object that changes between the two, as an object with a
 /// busy status does.
 const TRIES: usize = 5;
 
@@ -65,7 +65,8 @@ pub struct Surplus<'a> {
 pub struct Disposed {
     /// Objects that still exist and have to go, in their last seen state.
     pub left: Vec<(Reference, Value)>,
-    /// An object that another item has announced to hand over and has not marked yet.
+    /// An object that another item has announced to hand over to this item, and does not carry this
+    /// item's mark yet.
     pub in_transit: Option<Reference>,
     /// Messages for users.
     pub told: Vec<Told>,
@@ -114,7 +115,8 @@ impl Disposal<'_> {
                     disposed.in_transit = Some(one.reference.clone());
                 }
                 Standing::Givers(_) => own.push((one, live)),
-                // Owner and fate are already decided for these.
+                // These objects need no decision: they are deleted regardless of their owner, or
+                // their deletion has already been requested.
                 Standing::Goes if one.is_everybodys || is_being_deleted(&live) => ready.push((one, live)),
                 Standing::Goes => own.push((one, live)),
             }

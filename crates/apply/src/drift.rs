@@ -94,7 +94,7 @@ pub enum Manifested {
     Otherwise,
 }
 
-/// An object whose fingerprint differs from the job's.
+/// An object whose fingerprint differs from the one in the job's record.
 #[derive(Debug)]
 pub struct Suspect {
     reference: Reference,

@@ -69,8 +69,8 @@ impl Cluster {
         Ok(value)
     }
 
-    /// Sends a request and returns the parsed answer. An answer that is over a limit is returned as
-    /// an error for the caller to handle, and so is the memory of the answer.
+    /// Sends a request and returns the parsed answer with the memory that it holds. Exceeding the
+    /// size limit or the memory budget is an inner error, which the caller handles.
     pub(crate) async fn read(
         &self,
         request: Request<Vec<u8>>,

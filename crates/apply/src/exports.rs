@@ -71,8 +71,8 @@ pub async fn read_exports(
     Ok(Exported::Values(if let Value::Object(values) = values { values } else { Map::new() }))
 }
 
-/// Waits until a path matches a value in the object. Several matches also end the wait; the next
-/// round reports them as an error.
+/// Returns the wait for a path to match a value in the object. Several matches also end the wait;
+/// the next round reports them as an error.
 async fn until_there(cluster: &Cluster, reference: &Reference, live: &Value, path: &str) -> Option<Awaited> {
     let path = path.to_owned();
     let is_there = move |object: &Value| !matches!(one(object, &path), Ok(None));

@@ -22,7 +22,8 @@ pub(crate) const TOTAL_COST: u64 = 5_000_000;
 /// Minimum length of quoted texts that messages hide; shorter ones cannot contain a secret.
 const SHORTEST_HIDDEN: usize = 4;
 
-/// Fraction of the cost that patterns of a whole set may have, which is allowed here.
+/// Divisor of the default limits for regular expressions, which suit a PackageVariantSet: the
+/// requirements of an item get a tenth of them.
 const PART_OF_PATTERNS: usize = 10;
 
 /// Returns the pattern budget that some requirements share.

@@ -16,7 +16,7 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 /// servers ask for one second.
 const SHORT_REST: Duration = Duration::from_secs(2);
 
-/// State of the two reasons to send a cluster no request now.
+/// Reasons to send a cluster no request now: it hangs, or it has asked for a pause.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// Time limit of a request.

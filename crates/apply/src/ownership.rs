@@ -34,8 +34,8 @@ pub struct Owner {
     pub item: String,
     /// Releases that the item keeps, or has kept.
     pub releases: Vec<ReleaseName>,
-    /// The item marks objects as a release does. Otherwise the next write removes the marks of a
-    /// release that it has kept.
+    /// True if the item marks objects as a Helm release does. Otherwise its next write removes the
+    /// marks of a release that the item has kept before.
     pub keeps_release: bool,
 }
 
@@ -83,7 +83,7 @@ impl Giver {
 }
 
 impl Owner {
-    /// Prefix of the deployer's label, `manifest` or `helm`.
+    /// Returns the prefix of the deployer's label, `manifest` or `helm`.
     pub(crate) fn deployer(&self) -> &'static str {
         self.label.split('.').next().unwrap_or_default()
     }

@@ -34,7 +34,8 @@ pub struct ManagedResource {
 }
 
 impl ManagedResource {
-    /// Creates the record of an object with the policy `manage` and without other knowledge.
+    /// Creates the record of an object with the policy `manage`, without fingerprints and earlier
+    /// owners.
     pub fn new(resource: Reference) -> Self {
         Self {
             annotate_before_delete: Map::new(),

@@ -50,8 +50,9 @@ pub struct Task<'a> {
     pub owner: Owner,
     /// Decides which item inherits an object that this item no longer lists.
     pub succession: &'a dyn Succession,
-    /// True once other items can see what this item lists. Before that it gives no object up, or it
-    /// would get back what it hands over.
+    /// True once other items can see the new list of this item's objects. Before that the item does
+    /// not give any object up: an heir that drops the object at the same time would still see it in
+    /// the old list, and hand it back.
     pub is_listed: bool,
     pub manifests: &'a [Manifest],
     /// Namespace for namespaced objects that name none.
@@ -235,7 +236,7 @@ fn is_unestablished(object: &Value) -> bool {
         && !has_condition(object, "NamesAccepted", "False")
 }
 
-/// Waits for CRDs that are not established, since their kinds cannot be used yet.
+/// Returns the wait for CRDs that are not established, since their kinds cannot be used yet.
 async fn unestablished(cluster: &Cluster, seen: &Seen) -> Option<Waiting> {
     let mut waiting: Option<Waiting> = None;
     for object in seen.values().filter(|object| is_unestablished(object)) {

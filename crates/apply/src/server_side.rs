@@ -69,8 +69,9 @@ pub async fn server_side_apply(
     Ok((stored, Some(texts.into_iter().flatten().collect::<Vec<_>>().join("; "))))
 }
 
-/// Reports whether applying the manifest again would change only managed fields. If the server
-/// cannot do a dry run, the answer is false and the caller applies for real.
+/// Reports whether applying the manifest again would change nothing but `metadata.managedFields`
+/// and other metadata of the server. If the server cannot do a dry run, the answer is false and the
+/// caller applies for real.
 async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>) -> bool {
     let would_be = would_be(cluster, apply.kind, apply.manifest, apply.live).await;
     would_be.is_ok_and(|would_be| without_server_fields(&would_be) == without_server_fields(apply.live))

@@ -28,7 +28,7 @@ pub enum Fate {
     InUse { by: String },
 }
 
-/// Knows the objects that other items list.
+/// Source of knowledge about the objects that other items list.
 #[async_trait]
 pub trait Succession: std::fmt::Debug + Send + Sync {
     /// Returns the fate of each object, in the same order. An heir that does not list an object

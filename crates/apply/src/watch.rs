@@ -134,7 +134,7 @@ struct Line {
     object: Value,
 }
 
-/// An answer, with the part that was read so far.
+/// Answer of a watch, split into lines as they arrive.
 struct Lines {
     body: Body,
     buffer: Buffer,

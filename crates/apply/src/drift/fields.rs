@@ -48,7 +48,7 @@ pub(crate) fn changes(live: &Value, wanted: &Value, manifest: &Value, manager: &
     walk.found
 }
 
-/// The last write of one manager.
+/// An entry of `managedFields`: the last write of one manager.
 struct Entry<'a> {
     manager: &'a str,
     /// Time in RFC 3339 in UTC, so that the order of the texts is the order of the times.
@@ -63,7 +63,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The part of an entry below one place of the object.
+/// Part of an [`Entry`] below one place of the object.
 #[derive(Clone, Copy)]
 struct Tree<'a> {
     index: usize,
@@ -225,8 +225,8 @@ fn key_of(element: &Value, keys: &[String]) -> Map<String, Value> {
     keys.iter().filter_map(|key| Some((key.clone(), element.get(key)?.clone()))).collect()
 }
 
-/// Returns the member of an entry that stands for an element. The server chooses the order of the
-/// keys in it.
+/// Returns the member name of a managed-fields entry that denotes a list element (`k:{…}`). The
+/// server chooses the order of the keys in that name.
 fn element_name(fields: &Value, key: &Map<String, Value>) -> Option<String> {
     let is_same = |name: &&String| {
         let key_of_name =
