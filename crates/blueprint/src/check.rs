@@ -250,8 +250,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Converts a line of an inline template to a line of `blueprint.yaml`. Only templates that are
-    /// written there line by line have one.
+    /// Converts a line of an inline template to a line of `blueprint.yaml`. Only a literal block
+    /// scalar or a single-line text has such a line.
     fn in_text(&self, kind: ExecutionKind, index: usize, inner: &Excerpt) -> Option<Excerpt> {
         let node = node_at(
             &self.written.document,

@@ -34,8 +34,8 @@ pub struct Blueprint {
     pub(crate) cache: Arc<Cache>,
 }
 
-/// Results that are the same for all Installations with the blueprint. Nothing of it decides
-/// anything: an empty cache gives the same results later.
+/// Results that are the same for all Installations with the blueprint. The cache never influences a
+/// result: with an empty cache, the result only takes longer.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) templates: ParsedTemplates,
@@ -58,7 +58,7 @@ pub enum LoadError {
 }
 
 impl Blueprint {
-    /// Decodes, defaults and validates.
+    /// Decodes a blueprint, fills in defaults, and validates it.
     ///
     /// # Errors
     ///

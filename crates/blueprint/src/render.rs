@@ -160,7 +160,8 @@ pub fn render_exports(
     Ok(RenderedExports { exports: exports?, warnings: executions.warnings, origins: executions.origins })
 }
 
-/// Runs the steps before all templates except those of imports: values, checks, import executions.
+/// Runs the steps before the first template of a child, deploy item or export: values, checks,
+/// import executions.
 fn begin<'a>(request: &Request<'a>, states: &States) -> Result<(Executions<'a>, Imports), RenderError> {
     let blueprint = request.blueprint;
     let definition = &blueprint.definition;
@@ -222,7 +223,7 @@ fn subinstallations(
     })
 }
 
-/// Returns the same result, with values in the error message.
+/// Returns the result of [`subinstallations`], with values in the error message.
 fn subinstallations_of(
     request: &Request<'_>,
     executions: &mut Executions<'_>,

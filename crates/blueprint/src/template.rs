@@ -381,7 +381,7 @@ pub(crate) fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<
         .or_else(|| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
 }
 
-/// Removes and returns such a member.
+/// Removes and returns a member by its exact name, otherwise ignoring case.
 pub(crate) fn take_member(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
     if let Some(value) = members.get_mut(name) {
         return Some(value.take());

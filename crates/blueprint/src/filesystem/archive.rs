@@ -40,8 +40,8 @@ pub enum ArchiveError {
 }
 
 impl Filesystem {
-    /// Unpacks a tar or a gzipped tar. Its first bytes decide which one it is, not its media type.
-    /// Links must stay inside, hard links and devices are skipped.
+    /// Unpacks a tar or a gzipped tar. The first bytes decide which of the two it is, not the media
+    /// type. Links must stay inside the tree; hard links and devices are skipped.
     ///
     /// # Errors
     ///

@@ -39,7 +39,8 @@ pub(super) fn key(components: &Components, reference: &str) -> Result<String, St
     Ok(BASE64.encode(yaml::to_string(&document).as_bytes()))
 }
 
-/// Returns the content of that resource, from the repository that stores its component.
+/// Returns the content of the resource that `reference` leads to, from the repository that stores
+/// its component.
 pub(super) fn content(components: &Components, reference: &str) -> Result<Content, String> {
     let (owner, _, element) = find(components, reference)?;
     let text = |member: &str| element.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();

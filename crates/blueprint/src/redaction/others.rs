@@ -30,7 +30,7 @@ pub(crate) fn other(value: &Value, kind: Kind, is_name: &impl Fn(&str) -> bool) 
     }
 }
 
-/// Returns the same for the members of a map.
+/// Returns a map whose members are replaced as [`other`] replaces a value.
 pub(crate) fn other_members(
     members: &Map<String, Value>,
     kind: Kind,

@@ -24,14 +24,14 @@ const LITTLE_WORDS: [&str; 14] =
 /// Total number of bytes searched for phrases. After that, phrases count as unknown.
 const SEARCHED: usize = 64 << 20;
 
-/// Texts that are known without the values.
+/// Texts of the author and the engines, which are known independently of the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Words<'a> {
     /// Texts of the author.
     texts: Vec<Cow<'a, str>>,
     /// Single words of these texts.
     single: HashSet<String>,
-    /// Number of bytes that may still be searched.
+    /// Number of bytes that further searches for phrases may read.
     left: Cell<usize>,
     /// Whole values in lower case, which never count as a known word.
     values: HashSet<String>,

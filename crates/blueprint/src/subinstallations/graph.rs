@@ -141,8 +141,8 @@ fn shown(name: &str) -> String {
     if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { format!("{name:?}") }
 }
 
-/// Returns a double-quoted string of Graphviz, which uses the backslash for escapes. Names with
-/// control characters are escaped already.
+/// Returns a double-quoted string of Graphviz, which uses the backslash for escapes. Control
+/// characters in `text` are escaped already.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

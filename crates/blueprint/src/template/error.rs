@@ -360,7 +360,8 @@ pub(crate) fn snippet(source: &str, line: usize, column: usize) -> String {
     snippet_of(lines.len(), &mut |index| lines[index].to_owned(), line, column)
 }
 
-/// Returns the same for `lines` lines, which a function returns by their number from 0.
+/// Returns the excerpt of [`snippet`] for a text of `lines` lines; `shown_line` returns a line by
+/// its number from 0.
 fn snippet_of(
     lines: usize,
     shown_line: &mut dyn FnMut(usize) -> String,

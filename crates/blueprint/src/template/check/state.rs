@@ -82,7 +82,7 @@ impl<'a> Marks<'a> {
                 Some("&state has no effect: the root is not stored as a whole, mark fields of it".to_owned())
             }
             [PathStep::Key(_)] => None,
-            // If the field at the root is stored, it is stored with all nodes inside.
+            // A stored field of the root is stored with all nodes inside it.
             [PathStep::Key(_), ..] if self.is_stored(&node[..1]) => None,
             [PathStep::Key(field), ..] => Some(format!(
                 "&state has no effect: only fields of the root are stored; mark {field:?}, or move this there"
