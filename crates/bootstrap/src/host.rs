@@ -22,7 +22,8 @@ pub(crate) fn check(arguments: &CredentialsArguments) -> Result<(), BootstrapErr
     let (folder, project) = (&arguments.host_folder, arguments.project.clone());
     match State::load(&arguments.folder) {
         Ok(state) => {
-            // Only a state from before this user existed lacks the password.
+            // Only a state that was created before the NATS user `reader` existed lacks its
+            // password.
             let Some(password) = state.passwords.get(nats::READER) else { return Ok(()) };
             let is_ours = read(&folder.join(PASSWORD))?.is_some_and(|found| found == *password);
             if is_ours || !is_used(&arguments.data)? {
@@ -31,7 +32,8 @@ pub(crate) fn check(arguments: &CredentialsArguments) -> Result<(), BootstrapErr
                 Err(BootstrapError::OtherCheckout { project })
             }
         }
-        // Volumes that were removed are created again under the same name.
+        // Without a state the volumes are empty, because they are new or were removed. Only the
+        // project that owns the folder may go on with it.
         Err(BootstrapError::NoState { .. }) => match read(&folder.join(PROJECT))? {
             Some(owner) if owner != project => Err(BootstrapError::OtherProject { owner, project }),
             _ => Ok(()),

@@ -23,7 +23,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// Services that have an account in the cluster and a user on the bus.
 const SERVICES: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "console"];
-/// Namespace of their accounts.
+/// Namespace of the services' accounts.
 const NAMESPACE: &str = "groundwork-system";
 
 /// Prepares a trial cluster: credentials, objects of its API server, Secrets of NATS users.

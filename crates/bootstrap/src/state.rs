@@ -1,4 +1,5 @@
-//! Everything that is generated once, in one file, so that it exists completely or not at all.
+//! Keys, certificates, tokens and passwords that are generated once. They are in one file, so that
+//! they exist completely or not at all.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
