@@ -129,8 +129,8 @@ impl Bus {
     /// concurrently.
     ///
     /// # Errors
-    /// [`PublishError::Superseded`] when the fence does not match. The other variants of
-    /// [`PublishError`] explain themselves.
+    /// [`PublishError::Superseded`] when the fence does not match, and the other variants of
+    /// [`PublishError`].
     pub async fn publish(&self, record: &Record, fence: Option<u64>) -> Result<Published, PublishError> {
         let wire = wire::encode(record)?;
         match &self.backend {
@@ -200,8 +200,8 @@ impl Bus {
         }
     }
 
-    /// Removes tombstones that are older than this and that every work queue and feed has passed,
-    /// and expired interests. Returns how many messages it removed. For the watcher only.
+    /// Removes tombstones that are older than `older_than` and that every work queue and feed has
+    /// passed, and expired interests. Returns how many messages it removed. For the watcher only.
     ///
     /// Replicas that were cut off resume within ten minutes and start over after that, so
     /// tombstones should live much longer: an hour.
@@ -324,8 +324,8 @@ impl Bus {
     }
 
     /// Opens the work queue of a kind that is known only from objects. NATS permissions cannot name
-    /// such a queue in advance, so its consumer takes one of the places that the user has for these
-    /// queues.
+    /// such a queue in advance, so its consumer takes one of the names that are reserved for these
+    /// queues of the user ([`User::kind`](crate::User::kind)).
     ///
     /// # Errors
     /// As [`Bus::work`].

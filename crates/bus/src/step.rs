@@ -3,7 +3,8 @@
 use crate::error::BusError;
 use crate::record::Record;
 
-/// One step of the feed of a backend, before sync markers are put in their place.
+/// One step of the feed of a backend, before sync markers are held back until the end of the
+/// replay.
 #[derive(Debug)]
 pub(crate) enum Step {
     Reset {

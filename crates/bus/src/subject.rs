@@ -165,8 +165,8 @@ pub(crate) fn consumer(service: &str, kind: &Kind) -> Result<String, SubjectErro
     Ok(format!("{}-{}-{group}", part(&token(service)), part(plural)))
 }
 
-/// Reports whether a subject matches a filter. The only wildcard that it understands is a closing
-/// `.>`.
+/// Reports whether a subject matches a filter. The only wildcard that this function understands is
+/// a closing `.>`.
 pub(crate) fn matches(filter: &str, subject: &str) -> bool {
     match filter.strip_suffix('>') {
         Some(prefix) => subject.len() > prefix.len() && subject.starts_with(prefix),

@@ -86,8 +86,8 @@ pub(super) enum Action {
 /// Position at which a consumer starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// The first message. The stream of events keeps one message for each subject, so there this is
-    /// the last of each.
+    /// At the first message. The stream of events keeps one message for each subject, so a reader
+    /// of that stream gets the last message of each.
     All,
     LastPerSubject,
     At(u64),

@@ -1,4 +1,5 @@
-//! Consumers for a single reader: each takes a free place of its user, and gives the place back.
+//! Consumers for a single reader. Each takes a free place of its user, which is one of the consumer
+//! names that the user may create, and gives the place back.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

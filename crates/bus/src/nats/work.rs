@@ -23,8 +23,8 @@ use crate::wire::{self, Wire};
 pub(crate) enum Queue {
     /// Queue of a kind that the rights table names.
     OfKnownKind,
-    /// Queue of a kind that is known only from objects. Its consumer takes one of the user's places
-    /// for such queues.
+    /// Queue of a kind that is known only from objects. Its consumer takes one of the places
+    /// (reserved consumer names) that the user has for such queues.
     OfSelectedKind,
 }
 
