@@ -12,7 +12,8 @@ use crate::declarations::{Overload, overloads};
 use crate::types::{Substitutions, Type, most_general, shown};
 use crate::{Declarations, Declared};
 
-/// The overload of each call whose types leave no choice, as its position among those declared.
+/// Overload of each call for which the types leave only one, as its position among the declared
+/// overloads. The key is the id of the call.
 pub(crate) type Resolved = HashMap<u64, usize>;
 
 /// Checks an expression. Returns the overloads of its calls, or the fault that comes first in the
@@ -55,7 +56,7 @@ struct Checker<'a> {
     variables: usize,
     types: HashMap<u64, Type>,
     resolved: Resolved,
-    /// Variables of the loops around, innermost last.
+    /// Variables of the enclosing loops, innermost last.
     locals: Vec<(&'a str, Type)>,
     /// True if a loop has been checked, see [`Overload::is_mixed`].
     has_looped: bool,

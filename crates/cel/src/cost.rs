@@ -9,7 +9,8 @@ use cel::parser::Expression;
 /// Bytes that one unit pays for, besides the step itself.
 const BYTES_A_UNIT: u64 = 10;
 
-/// Nested loops for which a close bound is computed.
+/// Maximum depth of nested loops for which a close bound is computed; deeper loops get a coarse
+/// bound.
 const DEEPEST_LOOP: usize = 5;
 
 /// An upper bound on the size of a value.
@@ -69,9 +70,9 @@ pub(crate) fn bound(expression: &Expression, sizes: &dyn Sizes) -> u64 {
 
 struct Meter<'a> {
     sizes: &'a dyn Sizes,
-    /// Variables of the loops around, innermost last.
+    /// Variables of the enclosing loops, innermost last.
     locals: Vec<(&'a str, Size)>,
-    /// Number of loops around.
+    /// Number of enclosing loops.
     loops: usize,
     units: u64,
 }
@@ -154,16 +155,16 @@ impl<'a> Meter<'a> {
     }
 
     /// Returns the size of a loop's result. In all macros of the standard library the accumulated
-    /// value grows with each turn.
+    /// value grows with each iteration.
     fn comprehension(&mut self, made: &'a ComprehensionExpr, times: u64) -> Size {
         let range = self.walk(&made.iter_range.expr, times);
         let start = self.walk(&made.accu_init.expr, times);
         let turns = range.elements.max(1);
         self.loops += 1;
         // All elements together are as large as the range. The cost of a step grows at least in
-        // proportion to its element. So the worst case is one turn with the whole range, and the
-        // others with nearly empty elements. That walks through each loop twice, so in deeply
-        // nested loops every turn counts with the whole range instead.
+        // proportion to its element. So the worst case is one iteration with the whole range as its
+        // element, and nearly empty elements in the others. Computing that walks through each loop
+        // twice, so in deeply nested loops every iteration counts with the whole range instead.
         let steps = if self.loops > DEEPEST_LOOP {
             self.turn(made, range, times.saturating_mul(turns)).times(turns)
         } else {
@@ -180,7 +181,7 @@ impl<'a> Meter<'a> {
         result
     }
 
-    /// Returns the growth of the accumulated value in a turn with an element of this size.
+    /// Returns the growth of the accumulated value in an iteration with an element of this size.
     fn turn(&mut self, made: &'a ComprehensionExpr, element: Size, times: u64) -> Size {
         let depth = self.locals.len();
         self.locals.push((&made.iter_var, element));

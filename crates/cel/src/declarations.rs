@@ -68,8 +68,8 @@ const B: usize = usize::MAX - 1;
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) is_member: bool,
-    /// True if it compares numbers of different types. cel-go intends to exclude these, but from
-    /// the first loop on it does not.
+    /// True if the overload compares numbers of different types. cel-go intends to exclude these
+    /// overloads, but after the first loop of an expression it accepts them.
     pub(crate) is_mixed: bool,
     pub(crate) takes: Vec<Type>,
     pub(crate) gives: Type,

@@ -12,7 +12,7 @@ type Outcome = Result<Value, EvalError>;
 /// The variables of one evaluation.
 pub(crate) struct Frame<'h> {
     host: &'h dyn Host,
-    /// Variables of the loops around: for each its accumulated value and its element. The
+    /// Variables of the enclosing loops: for each its accumulated value and its element. The
     /// accumulated value may be an error, which a later element can still replace, as in `||`.
     locals: Vec<Outcome>,
 }

@@ -24,8 +24,8 @@ pub trait Host {
     fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError>;
 }
 
-/// Calls a function. The target of a member call is the first argument. `only`: the one overload
-/// that the type check left.
+/// Calls a function. The target of a member call is the first argument. `only` is the overload that
+/// the type check chose, if it left only one.
 pub(crate) fn call(host: &dyn Host, function: &str, only: Option<usize>, arguments: &[Value]) -> Outcome {
     match (function, arguments) {
         ("!_", [Value::Bool(truth)]) => Ok(Value::Bool(!truth)),

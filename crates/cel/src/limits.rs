@@ -2,7 +2,7 @@
 
 /// Longest expression, in bytes.
 const LONGEST_SOURCE: usize = 4096;
-/// Nested brackets, and operators in a row; the parser recurses for both.
+/// Maximum number of nested brackets, and of operators in a row; the parser recurses for both.
 const DEEPEST: usize = 60;
 const MOST_OPERATORS: usize = 500;
 /// Bytes of stack that the parser and the evaluator need for an expression that [`check_form`]

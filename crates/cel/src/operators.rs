@@ -33,7 +33,8 @@ pub(crate) fn unable(operator: &str, value: &Value) -> EvalError {
     }
 }
 
-/// Evaluates an operator of two operands, except for those that may need only the first.
+/// Evaluates an operator of two operands, except for those that do not always evaluate the second
+/// one.
 pub(crate) fn binary(operator: &str, left: &Value, right: &Value) -> Outcome {
     match operator {
         "_+_" => add(left, right),

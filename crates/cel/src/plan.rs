@@ -18,7 +18,7 @@ pub(crate) enum Node {
     Constant(Value),
     /// A variable of the host.
     Global(String),
-    /// A variable of a loop, by its position among the variables of all loops around.
+    /// A variable of a loop, by its position among the variables of all enclosing loops.
     Local(usize),
     /// `operand.field`, or the test whether the field exists.
     Select {
@@ -93,8 +93,8 @@ pub(crate) fn plan(
 struct Planner<'a> {
     resolved: &'a Resolved,
     declared: &'a dyn Declarations,
-    /// Names of the variables of the loops around. Each loop has one for its accumulated value and
-    /// one for the element.
+    /// Names of the variables of the enclosing loops. Each loop has one for its accumulated value
+    /// and one for the element.
     locals: Vec<&'a str>,
 }
 

@@ -46,7 +46,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Returns the types inside.
+    /// Returns the types that this type contains, such as the element type of a list.
     fn parameters(&self) -> Vec<&Self> {
         match self {
             Self::List(item) => vec![item],
@@ -131,7 +131,7 @@ impl Substitutions {
         self.assign_all(&[given], &[wanted])
     }
 
-    /// Assigns arguments, all or none.
+    /// Assigns all arguments to the wanted types, or none of them.
     pub(crate) fn assign_all(&mut self, given: &[&Type], wanted: &[&Type]) -> bool {
         let mut tried = self.clone();
         let fits = given.len() == wanted.len()

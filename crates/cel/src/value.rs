@@ -159,7 +159,7 @@ impl Value {
         ))
     }
 
-    /// Returns the name of its type, as `type()` and messages show it.
+    /// Returns the name of the value's type, as `type()` and messages show it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
