@@ -1,5 +1,5 @@
-//! Reads answers of servers that are not our own, up to a limit each, and all together within the
-//! memory of the process for them.
+//! Reads answers of foreign servers: each up to its own limit, and all together within a memory
+//! budget of the process.
 //!
 //! ```text
 //! Memory (one per process) ──begin──> Holding (piece of work) ──read, take──> Held (one answer)
