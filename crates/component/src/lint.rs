@@ -101,7 +101,8 @@ fn can_apply(overwrites: &Overwrites, rule: usize, earlier: &Mentioned<'_>, budg
     })
 }
 
-/// Returns the fixed value, or every mentioned one and one further value.
+/// Returns the fixed value of an attribute. If the source leaves the attribute open, returns every
+/// mentioned value and one further value.
 fn text_witnesses(fixed: Option<&str>, mentioned: &BTreeSet<&str>) -> Vec<String> {
     if let Some(fixed) = fixed {
         return vec![fixed.to_owned()];
