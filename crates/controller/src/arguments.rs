@@ -34,13 +34,14 @@ pub struct BusArguments {
     /// Credentials file of a NATS user, in place of name and password.
     #[arg(long, env = "GROUNDWORK_NATS_CREDENTIALS", value_name = "FILE", conflicts_with = "nats_user")]
     pub nats_credentials: Option<PathBuf>,
-    /// PEM file with certificates to trust; TLS is demanded then.
+    /// PEM file with certificates to trust; with it, TLS is required.
     #[arg(long, env = "GROUNDWORK_NATS_CA", value_name = "FILE")]
     pub nats_ca: Option<PathBuf>,
-    /// Number of NATS servers that keep the stream.
+    /// Number of NATS servers that store the stream.
     #[arg(long, env = "GROUNDWORK_NATS_REPLICAS", value_name = "COUNT", default_value_t = 1)]
     pub nats_replicas: usize,
-    /// Bytes that the stream may have; the watcher stops publishing and says so when it is full.
+    /// Maximum size of the stream in bytes; when it is full, the watcher stops publishing and
+    /// reports that.
     #[arg(
         long,
         env = "GROUNDWORK_NATS_MAX_BYTES",
@@ -48,8 +49,8 @@ pub struct BusArguments {
         default_value_t = groundwork_bus::MAX_BYTES
     )]
     pub nats_max_bytes: u64,
-    /// Bytes that the journal may have, which says why jobs went as they did; beyond, the oldest
-    /// entries go. The watcher sees to it.
+    /// Maximum size in bytes of the journal, which has the decisions of services with their
+    /// reasons; beyond it the oldest entries are discarded. Only the watcher's setting counts.
     #[arg(
         long,
         env = "GROUNDWORK_JOURNAL_MAX_BYTES",
@@ -57,7 +58,8 @@ pub struct BusArguments {
         default_value_t = JournalLimits::default().max_bytes
     )]
     pub journal_max_bytes: u64,
-    /// Age at which entries of the journal go, such as 7d or 12h; the watcher sees to it.
+    /// Age at which entries of the journal are discarded, such as 7d or 12h; only the watcher's
+    /// setting counts.
     #[arg(long, env = "GROUNDWORK_JOURNAL_MAX_AGE", value_name = "DURATION", default_value = "7d", value_parser = age)]
     pub journal_max_age: Duration,
 }
@@ -74,19 +76,19 @@ fn age(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterArguments {
-    /// Namespaces to work on, separated by commas; all if none is given. All services must be told
-    /// the same.
+    /// Namespaces to work on, separated by commas; all if none is given. All services need the same
+    /// value.
     #[arg(long, env = "GROUNDWORK_NAMESPACES", value_name = "NAMES", value_delimiter = ',')]
     pub namespaces: Vec<String>,
 }
 
-/// Folder in which a process finds how earlier processes died.
+/// Folder with the record of work during which earlier processes died.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "State")]
 pub struct StateArguments {
-    /// Folder that outlives the process, and that no replica shares. What is in hand is noted
-    /// there, so that the next process takes up last what the former may have died of, and sets it
-    /// aside after three deaths in a row. Without it nothing is noted.
+    /// Folder that outlives the process and that no other replica uses. The service records its
+    /// current work there, so that the next process does last the work during which this one died,
+    /// and sets it aside after three deaths in a row. Without the folder no work is recorded.
     #[arg(long, env = "GROUNDWORK_STATE_FOLDER", value_name = "PATH")]
     pub state_folder: Option<PathBuf>,
 }

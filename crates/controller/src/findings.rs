@@ -1,5 +1,6 @@
-//! Findings of unrequested looks at keys, kept until it is clear whether an event for them arrives
-//! after all.
+//! Findings of looks at keys. A look is an attempt without an event, made because an object of the
+//! key is not at rest. If it writes, its finding is kept here until it is clear whether an event
+//! for the key arrives after all.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

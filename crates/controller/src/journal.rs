@@ -122,7 +122,7 @@ impl Journal {
         (Self(Some(Arc::new(inner))), receiver)
     }
 
-    /// Returns a scribe for one attempt at a key.
+    /// Returns the writer of the entries about one attempt at a key.
     pub fn scribe<'a>(&'a self, key: &'a ObjectId) -> Scribe<'a> {
         Scribe {
             journal: self,

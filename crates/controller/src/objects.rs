@@ -109,7 +109,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// It could not be read.
+    /// The object could not be read.
     pub async fn get<K: Stored>(&self, namespace: &str, name: &str) -> Result<Option<K>, ApiError> {
         if !is_dns_subdomain(name) || !is_dns_subdomain(namespace) {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// They could not be read.
+    /// The objects could not be read.
     pub async fn list<K: Stored>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ApiError> {
         self.list_with(namespace, labels, &ListParams::default().labels(labels)).await
     }
@@ -139,7 +139,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// They could not be read.
+    /// The objects could not be read.
     pub async fn select<K: Stored>(&self, namespace: &str, fields: &str) -> Result<Vec<K>, ApiError> {
         self.list_with(namespace, fields, &ListParams::default().fields(fields)).await
     }

@@ -80,9 +80,9 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct Entry<T> {
     state: State,
-    /// Events that the end of the current attempt answers.
+    /// Events that the current attempt handles; they are answered at its end.
     in_attempt: Vec<Waiting<T>>,
-    /// Events that the next attempt answers: the newest about each object.
+    /// Events for the next attempt: the newest about each object.
     waiting: HashMap<ObjectId, (Sight, T)>,
     /// Object of the newest event.
     latest: Option<ObjectId>,

@@ -121,8 +121,8 @@ impl<'a> SetAside<'a> {
         message.contains(self.words)
     }
 
-    /// Reports whether the object has not changed since it was set aside: one of its messages, each
-    /// with the generation that it is about, contains this one and is about the present generation.
+    /// Reports whether the object is still set aside: one of `messages`, each with the generation
+    /// that it is about, contains this message and is about the object's present generation.
     pub fn covers<'m>(
         &self,
         generation: Option<i64>,

@@ -35,13 +35,13 @@ struct Shared {
 /// Reason why a computation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WorkError {
-    /// It panicked, which is logged at the place of the panic.
+    /// The computation panicked, which is logged at the place of the panic.
     #[error("the work did not end; the log of the service says why")]
     Panicked,
-    /// It exceeded the limit. It runs on, and its result will be dropped.
+    /// The computation exceeded the limit. It runs on, and its result will be dropped.
     #[error("it takes longer than {} s and was given up", .0.as_secs())]
     TimedOut(Duration),
-    /// It was not started, because too many computations run beyond their limit.
+    /// The computation was not started, because too many others run beyond their limit.
     #[error(
         "{0} pieces of work run on beyond their limit, so that no further one is begun; the service has to be restarted"
     )]
