@@ -20,7 +20,7 @@ use crate::selector::TargetSelectors;
 use crate::target::Targets;
 use crate::watches::Watches;
 
-/// A deployer, and the names under which it takes part.
+/// A deployer, with its names on the bus, in health checks and in statuses.
 pub struct Registration {
     pub deployer: Arc<dyn Deployer>,
     /// Name of the queue that the replicas share. The NATS user of the process needs the right to
@@ -34,12 +34,13 @@ pub struct Registration {
     /// Name and version in `status.deployer`.
     pub name: &'static str,
     pub version: &'static str,
-    /// Items whose Target fits are served; without selectors all are.
+    /// Selectors of Targets: the deployer serves only items whose Target matches one of them.
+    /// Without selectors it serves all items.
     pub selectors: TargetSelectors,
-    /// Namespaces that are served; without any all are.
+    /// Namespaces that the deployer serves; all if the list is empty.
     pub namespaces: Vec<String>,
-    /// Items of one namespace that are worked on at the same time; of all namespaces, eight times
-    /// as many.
+    /// Maximum number of items of one namespace that are worked on at the same time. The limit over
+    /// all namespaces is eight times as high.
     pub concurrency: usize,
 }
 

@@ -97,7 +97,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// They cannot be read.
+    /// The Secrets cannot be read.
     pub async fn secrets(&self) -> Result<BTreeMap<String, BTreeMap<String, ByteString>>, SourceError> {
         let found = self.cluster.list(&kind("v1", "Secret", "secrets"), Some(&self.namespace), "").await?;
         let parsed = found.into_iter().map(|secret| {
@@ -113,7 +113,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// They cannot be read, or the source does not serve the kind Shoot.
+    /// The Shoots cannot be read, or the source does not serve the kind Shoot.
     pub async fn shoots(&self) -> Result<Vec<String>, SourceError> {
         let kind = self.shoot_kind().await?;
         let mut pages = self.cluster.pages(&kind, Some(&self.namespace), "")?;
@@ -140,7 +140,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The source refuses it.
+    /// The source refuses the kubeconfig.
     pub async fn shoot_kubeconfig(&self, name: &str) -> Result<ByteString, SourceError> {
         let request = json!({
             "apiVersion": "authentication.gardener.cloud/v1alpha1", "kind": "AdminKubeconfigRequest",
@@ -159,7 +159,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The source refuses it.
+    /// The source refuses the token.
     pub async fn token(&self, account: &Account) -> Result<String, SourceError> {
         let kind = kind("v1", "ServiceAccount", "serviceaccounts");
         let reference = reference("v1", "ServiceAccount", &account.namespace, &account.name);

@@ -82,7 +82,7 @@ impl HomeAudiences {
     ///
     /// # Errors
     ///
-    /// One of them is, or the API server does not report its own.
+    /// One of the audiences is, or the API server does not report its own.
     pub(crate) async fn check(
         &self,
         client: &Client,
@@ -111,7 +111,7 @@ impl HomeAudiences {
 ///
 /// # Errors
 ///
-/// The API server refuses it.
+/// The API server refuses the token.
 pub(crate) async fn token(
     client: &Client,
     namespace: &str,

@@ -41,7 +41,7 @@ pub struct Watches {
     items: Mutex<HashMap<Key, Watch>>,
 }
 
-/// Times before which an item is not woken.
+/// Shortest pauses before an item is woken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pauses {
     /// Shortest pause in any case. Otherwise an item with many unwatched waits would run one round
