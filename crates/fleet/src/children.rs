@@ -201,8 +201,8 @@ fn owner(set: &PackageVariantSet, uid: String) -> OwnerReference {
     }
 }
 
-/// Returns the update of a child, if it needs one. The set owns the spec, and an owner reference
-/// that was lost. Labels and annotations belong to users.
+/// Returns the update of a child, if it needs one. The set resets the spec, and restores an owner
+/// reference that was lost. Labels and annotations belong to users, so they stay.
 fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) -> Option<Action> {
     let mut wanted = child.clone();
     wanted.spec = variant.spec.clone();
@@ -226,8 +226,8 @@ fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize, there: 
     let is_unchanged = set.status.as_ref().and_then(|status| status.observed_generation) == Some(generation);
     let allowed = set.spec.max_delete_percent.and_then(|percent| usize::try_from(percent).ok());
     let what = match allowed {
-        // A given share applies after edits too, since a selector in the spec is mistyped as easily
-        // as a label.
+        // `spec.maxDeletePercent` applies after edits of the set, too, since a selector in the spec
+        // is mistyped as easily as a label.
         Some(allowed) if deletes * 100 > allowed * there => format!(
             "{deletes} of {there} package variants would be deleted, and spec.maxDeletePercent is {allowed}"
         ),

@@ -17,7 +17,7 @@ pub use lifecycle::{
     check_spec_change, check_version, deletion, transition, unmet_gates,
 };
 
-/// Number of revisions that have none: the head of a branch, and tags.
+/// Value of `spec.revision` for revisions without a number: the head of a branch, and tags.
 pub(crate) const UNNUMBERED: i64 = -1;
 /// Prefix for the workspaces of revisions that variants make; a number follows.
 const WORKSPACE_PREFIX: &str = "packagevariant-";
