@@ -45,7 +45,7 @@ pub trait Argument {
     /// Reports whether this is Go's nil interface, which has no type.
     fn is_nil(&self) -> bool;
 
-    /// Returns the name of the type, as `%T` and complaints show it.
+    /// Returns the name of the type, as `%T` and complaints such as `%!d(string=a)` show it.
     fn type_name(&self) -> &str;
 
     /// Returns the number, if this is an integer that can be used for a `*`.
@@ -55,7 +55,7 @@ pub trait Argument {
     /// writes [`bad_verb`].
     fn write(&self, sink: &mut Sink, spec: Spec, verb: char);
 
-    /// Writes the value inside a complaint.
+    /// Writes the value inside a complaint, see [`bad_verb`].
     fn write_in_complaint(&self, sink: &mut Sink, spec: Spec) {
         self.write(sink, spec, 'v');
     }
@@ -71,7 +71,8 @@ pub fn write_argument<A: Argument>(sink: &mut Sink, spec: Spec, verb: char, argu
     }
 }
 
-/// Writes `%!verb(type=value)`, the value with the flags of the directive.
+/// Writes Go's complaint about a verb that does not fit: `%!verb(type=value)`, the value with the
+/// flags of the directive.
 pub fn bad_verb<A: Argument>(sink: &mut Sink, spec: Spec, verb: char, argument: &A) {
     sink.push(format!("%!{verb}(").as_bytes());
     if argument.is_nil() {

@@ -184,7 +184,8 @@ pub(super) fn unicode(sink: &mut Sink, spec: Spec, bits: u64) {
     pad(sink, Spec { zero: false, ..spec }, out.as_bytes());
 }
 
-/// Pieces charged for the shortest form of a float, one for each usual digit.
+/// Pieces (see [`Sink::take_pieces`]) charged for the shortest form of a float, one for each usual
+/// digit.
 const SHORTEST_DIGITS: usize = 8;
 /// Largest number of significant digits of a float; all further ones are zeros, so they cost no
 /// work.

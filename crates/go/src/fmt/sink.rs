@@ -5,7 +5,7 @@
 pub enum FormatError {
     /// The text would have more bytes than this.
     Length(usize),
-    /// The text would be made of more pieces than were allowed.
+    /// The text would take more pieces than were allowed, see [`Sink::allow_pieces`].
     Pieces,
     /// The value nests too deep.
     Depth,

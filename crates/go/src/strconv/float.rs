@@ -107,7 +107,7 @@ pub fn append_json(out: &mut Vec<u8>, f: f64) {
     }
 }
 
-/// Returns [`append_json`] as a text of its own.
+/// Returns the text that [`append_json`] appends.
 pub fn format_json(f: f64) -> String {
     let mut out = Vec::with_capacity(24);
     append_json(&mut out, f);
@@ -162,7 +162,8 @@ fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Opti
     append_shortest(out, &digits, exponent_from);
 }
 
-/// Appends exactly these digits, in exponent form if the number is small or has this exponent.
+/// Appends exactly these digits: in exponent form if the exponent is below -4 or at least
+/// `exponent_from`, otherwise in plain form.
 fn append_shortest(out: &mut Vec<u8>, digits: &Digits, exponent_from: i32) {
     if digits.exponent < -4 || digits.exponent >= exponent_from {
         append_exponent_form(out, digits, digits.len() - 1);
@@ -197,7 +198,7 @@ impl Digits {
         if even.value() == Some(f) { even } else { digits }
     }
 
-    /// Returns the number that the digits read as.
+    /// Parses the digits as a number.
     fn value<F: std::str::FromStr>(&self) -> Option<F> {
         let digits = std::str::from_utf8(&self.digits).ok()?;
         let (first, rest) = digits.split_at_checked(1)?;

@@ -14,7 +14,8 @@ pub struct Instant {
     /// Nanoseconds within the second.
     pub nanoseconds: i64,
     pub zone: Zone,
-    /// True if the instant was read from a clock and only moved since, which its text shows.
+    /// True if the instant was read from a clock and only moved since. Its text then ends with `m=`
+    /// and the reading, as in Go.
     pub monotonic: bool,
 }
 
@@ -67,8 +68,8 @@ impl Instant {
         Instant { seconds, nanoseconds, zone: Zone::Local, monotonic: true }
     }
 
-    /// Returns the instant at which a clock in a zone shows this. Parts may lie outside of their
-    /// ranges.
+    /// Returns the instant at which a clock in a zone shows this date and time of day. Parts may
+    /// lie outside of their ranges.
     pub fn from_wall(date: Date, seconds_of_day: i64, nanoseconds: i64, zone: Zone) -> Instant {
         let wall = calendar::days(date.year, date.month, date.day)
             .wrapping_mul(DAY)
@@ -83,7 +84,7 @@ impl Instant {
         Instant::new(wall.wrapping_sub(offset), nanoseconds.rem_euclid(SECOND), zone)
     }
 
-    /// Returns date and time of day in its zone at this instant.
+    /// Returns the date and time of day of this instant in its zone.
     pub fn wall(&self) -> Wall {
         let (offset, abbreviation) = self.zone.at(self.seconds);
         let local = self.seconds.saturating_add(offset);
@@ -144,8 +145,8 @@ impl Instant {
         i64::try_from(nanoseconds.rem_euclid(i128::from(duration))).unwrap_or(0)
     }
 
-    /// Rounds down to a multiple of the duration. If the duration is not positive, only the mark of
-    /// the clock is removed.
+    /// Rounds down to a multiple of the duration. If the duration is not positive, only `monotonic`
+    /// is cleared.
     pub fn truncate(&self, duration: i64) -> Instant {
         let plain = Instant { monotonic: false, ..self.clone() };
         if duration <= 0 { plain } else { plain.add(-plain.remainder(duration)) }

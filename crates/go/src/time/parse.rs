@@ -24,7 +24,7 @@ struct Parts {
 
 /// The reason why an element does not match.
 enum ElementError {
-    /// The text there has another form.
+    /// The text at the place of the element has another form.
     Form,
     /// The named part is out of range.
     Range(&'static str),
