@@ -121,7 +121,8 @@ pub(super) fn less(a: &Value, b: &Value) -> Result<bool, CallError> {
     }
 }
 
-/// Runs `le`: less, or else equal, with the errors of both.
+/// Runs `le`: reports whether the first argument is less than the second or equal to it, with the
+/// errors of `lt` and of `eq`.
 pub(super) fn less_or_equal(context: &mut Context<'_>, arguments: &[Value]) -> Result<bool, CallError> {
     let (a, b) = (arguments.value(0), arguments.value(1));
     Ok(less(a, b)? || equal(context, a, b)?)

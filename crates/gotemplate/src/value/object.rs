@@ -49,9 +49,9 @@ pub trait Object: fmt::Debug {
         None
     }
 
-    /// Returns the text that an action prints for a struct value inside its owner. Go takes its
-    /// address there, so the text of the pointer's `String` method is printed, which the value
-    /// alone does not have.
+    /// Returns the text that an action prints for a struct value inside its owner. Go takes the
+    /// address of the struct there, so it prints the text of the pointer's `String` method, which
+    /// the value alone does not have.
     fn text_in_place(&self) -> Option<String> {
         None
     }
@@ -63,7 +63,8 @@ pub trait Object: fmt::Debug {
     }
 
     /// Returns names and values of the fields, also of those that templates cannot reach. Verbs
-    /// without a text show the fields. The default is no fields, and a complaint about the verb.
+    /// without a text show the fields. By default there are no fields, and those verbs print Go's
+    /// complaint `%!verb(type=value)`.
     fn fields(&self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
