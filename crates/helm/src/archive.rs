@@ -67,8 +67,8 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
     for entry in archive.entries().map_err(|error| unreadable(&error))? {
         let mut entry = entry.map_err(|error| unreadable(&error))?;
         let kind = entry.header().entry_type();
-        // Directories, and headers that only describe other entries. Old formats mark a directory
-        // by the slash alone.
+        // Skip directories, and headers that only describe other entries. Old tar formats mark a
+        // directory only by the slash at the end of its name.
         if kind.is_dir()
             || entry.path_bytes().ends_with(b"/")
             || kind.is_pax_global_extensions()

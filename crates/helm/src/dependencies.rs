@@ -41,7 +41,7 @@ fn enable(
 ) -> Result<(), RenderError> {
     let Some(entries) = chart.metadata.dependencies.take() else { return Ok(()) };
     let mut entries: Vec<Dependency> = entries.into_iter().flatten().collect();
-    // From here on its subcharts refer to the chart by its current name.
+    // From here on, subcharts refer to this chart by its current name.
     chart.name_in_paths = None;
     chart.charts = taken(&chart.charts, &mut entries);
     let mut coalesced = values.clone();

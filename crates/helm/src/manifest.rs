@@ -40,8 +40,8 @@ pub struct Hook {
     pub content: String,
     pub events: Vec<Cow<'static, str>>,
     pub weight: i64,
-    /// Policies as written. An empty list is kept apart from the default policy, which readers
-    /// apply.
+    /// Policies as written. The list stays empty if the document names none: readers apply the
+    /// default policy.
     pub delete_policies: Vec<String>,
     pub output_log_policies: Vec<String>,
 }

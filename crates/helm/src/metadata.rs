@@ -200,7 +200,7 @@ impl Metadata {
 }
 
 impl Dependency {
-    /// Returns the name under which the parent uses it: its alias, if it has one.
+    /// Returns the name under which the parent uses the dependency: its alias, if it has one.
     pub fn key(&self) -> &str {
         if self.alias.is_empty() { &self.name } else { &self.alias }
     }

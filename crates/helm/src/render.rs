@@ -232,7 +232,7 @@ impl Renderer {
         })
     }
 
-    /// Executes each file that is not only there to be included.
+    /// Executes each file except those whose name begins with `_`, which other files include.
     fn execute(
         &self,
         chart: &Chart,

@@ -10,8 +10,8 @@ mod set;
 
 pub use set::{SetError, Setter};
 
-/// Values by name. Integers are `int64`, other numbers `float64`. Values of files have only the
-/// latter.
+/// Values by name. Integers are `int64`, other numbers `float64`. Values of files have only
+/// `float64`.
 pub type Table = Map<String, Value>;
 
 const GLOBAL: &str = "global";

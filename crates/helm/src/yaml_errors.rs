@@ -26,11 +26,11 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
 /// The part of Go's reader that finds an error. It decides which line the message names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finder {
-    /// The message names the line of the error.
+    /// The scanner: its messages name the line of the error.
     Scanner,
-    /// The message names the line before that of the error.
+    /// The parser: its messages name the line before that of the error.
     Parser,
-    /// The message names no line.
+    /// Other parts: their messages name no line.
     Other,
 }
 

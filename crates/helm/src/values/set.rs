@@ -8,7 +8,7 @@ use super::{Table, floats};
 const DEEPEST: usize = 30;
 const LARGEST_INDEX: usize = 65_536;
 
-/// The reading of the right side of an assignment.
+/// Interpretation of the right side of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setter {
     /// `--set`: booleans, null, integers, else texts; several assignments, lists in braces.
