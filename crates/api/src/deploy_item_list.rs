@@ -11,11 +11,11 @@ use k8s_openapi::ByteString;
 use crate::execution::{DeployItemTemplate, ExecutionSpec};
 use crate::json::List;
 
-/// Bytes of a list in plain form. Longer lists are compressed, so that users can read short ones
-/// and etcd accepts long ones.
+/// Maximum bytes of a list in plain form. Longer lists are compressed, so that users can read short
+/// ones and etcd accepts long ones.
 const PLAIN_LIMIT: usize = 256 * 1024;
-/// Bytes of an inflated list. A list that fits into an object of a cluster is never longer, so a
-/// longer one is an attempt to exhaust the memory.
+/// Maximum bytes of an inflated list. A list that fits into an object of a cluster is never longer,
+/// so a longer one is an attempt to exhaust the memory.
 const INFLATED_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Reason that the deploy items of an Execution cannot be read.

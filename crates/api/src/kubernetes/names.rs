@@ -1,8 +1,8 @@
 //! Checks names of objects, namespaces and API groups.
 
-/// Bytes of a DNS label.
+/// Maximum bytes of a DNS label.
 pub(crate) const LONGEST_LABEL: usize = 63;
-/// Bytes of a DNS subdomain.
+/// Maximum bytes of a DNS subdomain.
 pub(crate) const LONGEST_SUBDOMAIN: usize = 253;
 
 /// Reports whether a text is a DNS label (RFC 1123), as names of namespaces are.

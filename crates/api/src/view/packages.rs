@@ -18,7 +18,7 @@ view! {
         upstreams: Upstream,
         /// Targets of the set.
         targets: TargetSelector,
-        /// Conditions in its status.
+        /// Conditions in the status of the set.
         conditions: Condition,
     }
     parts {}
@@ -96,7 +96,7 @@ view! {
         downstream_package: &'a str = "spec.downstream.package",
     }
     lists {
-        /// Conditions in its status.
+        /// Conditions in the status of the variant.
         conditions: Condition,
     }
     parts {}
@@ -107,7 +107,7 @@ view! {
     /// Repository as an event shows it.
     Repository
     fields {
-        /// Status of its only condition, `Ready`.
+        /// Status of the Repository's only condition, `Ready`.
         ready: Vec<&'a str> = "status.conditions[].status",
     }
     lists {}

@@ -58,12 +58,13 @@ pub struct Owner {
     pub controller: bool,
 }
 
-/// Labels and finalizers of other systems that a [reduced](Snapshot::reduced) snapshot keeps.
+/// Maximum number of labels, and of finalizers, of other systems that a
+/// [reduced](Snapshot::reduced) snapshot keeps.
 const MOST_FOREIGN: usize = 16;
-/// Entries of each list of names that a reduced snapshot keeps.
+/// Maximum number of entries of each list of names that a reduced snapshot keeps.
 const MOST_KEPT: usize = 64;
-/// Bytes of an annotation's value that a reduced snapshot keeps. Values that services read are
-/// shorter.
+/// Maximum bytes of an annotation's value that a reduced snapshot keeps. Values that services read
+/// are shorter.
 const LONGEST_KEPT: usize = 256;
 
 fn cloned<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
