@@ -63,7 +63,7 @@ pub struct Cluster {
     pub(crate) bounds: Arc<Bounds>,
     /// Namespace on whose behalf the requests are made.
     tenant: Arc<str>,
-    /// Memory of the answers to this piece of work.
+    /// Memory budget for answers to the current piece of work, such as a round or a wait.
     pub(crate) holding: Arc<Holding>,
     /// Memory of the cached kinds, for as long as the cluster is connected.
     knowledge: Arc<Holding>,
@@ -484,7 +484,7 @@ fn log_of(namespace: &str, pod: &str, container: &str, lines: u32, bytes: u32) -
     format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?{}", query.finish())
 }
 
-/// Returns the memory that kinds use with their texts.
+/// Returns the bytes that kinds use, with their texts.
 fn size_of_kinds(kinds: &[ResourceKind]) -> usize {
     let texts = |kind: &ResourceKind| kind.api_version.len() + kind.kind.len() + kind.plural.len();
     kinds.iter().map(|kind| size_of::<ResourceKind>() + 3 * OVERHEAD + texts(kind)).sum()

@@ -204,7 +204,7 @@ pub enum PredefinedKind {
     NamespacedResources,
     ClusterScopedResources,
     Crds,
-    /// Empty group: objects that no other group selects stay.
+    /// Empty group: it deletes no objects, so those that no other group selects stay.
     Empty,
 }
 

@@ -25,7 +25,7 @@ pub struct Deletion<'a> {
     pub owner: &'a Owner,
     pub succession: &'a dyn Succession,
     pub groups: &'a [DeletionGroup],
-    /// Returns true for a live object that must stay by its own annotations.
+    /// Returns true for a live object whose annotations forbid its deletion.
     pub is_kept: fn(&Value) -> bool,
     pub deadline: Deadline,
 }
@@ -71,8 +71,8 @@ pub async fn delete_round(
             let what = format!("{DELETION}resource {first}{held}");
             deletion.deadline.check(&what)?;
             let mut waiting = Waiting::from(what);
-            // Another item is about to mark an object. That takes only a moment, so no watch is
-            // needed.
+            // Another item is about to write its mark on an object. That takes only a moment, so no
+            // watch is needed.
             let watched = disposed.left.iter().filter(|_| disposed.in_transit.is_none());
             for (_, live) in watched {
                 let awaited = Awaited::gone(cluster, live).await;

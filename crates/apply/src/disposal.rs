@@ -32,7 +32,7 @@ const TRIES: usize = 5;
 /// Maximum objects that are read concurrently.
 const READ_SIDE_BY_SIDE: usize = 16;
 
-/// Settings for giving objects up.
+/// Settings for giving up objects, which an item applied and no longer lists.
 #[derive(Debug)]
 pub struct Disposal<'a> {
     pub cluster: &'a Cluster,
@@ -48,15 +48,15 @@ pub struct Disposal<'a> {
 pub struct Surplus<'a> {
     pub kind: ResourceKind,
     pub reference: Reference,
-    /// The item's record of the object.
+    /// Record of the object in the item's status.
     pub settings: Option<&'a ManagedResource>,
     /// The object is deleted regardless of its owner.
     pub is_everybodys: bool,
-    /// The object's finalizers are removed.
+    /// True if the object's finalizers are removed.
     pub is_forced: bool,
-    /// Returns true for a live object that must stay by its own annotations.
+    /// Returns true for a live object whose annotations forbid its deletion.
     pub is_kept: fn(&Value) -> bool,
-    /// The item waits until the object is gone.
+    /// True if the item waits until the object is gone.
     pub is_awaited: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct Wanted {
     pub reference: Reference,
     pub kind: ResourceKind,
     pub policy: Policy,
-    /// Manifest with the marks of its owner.
+    /// Manifest with the marks (labels and annotations) of its owner.
     pub manifest: Value,
     /// Annotations for an object that is created.
     pub annotations: Map<String, Value>,
@@ -80,7 +80,7 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
     Gone(Manifested),
-    /// The object carries the mark of another item or release.
+    /// The object carries the mark of another item or release, which has taken it over.
     Taken(Marked),
     Fields(Manifested, Vec<FieldChange>),
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ResourceKind};
 
-/// Objects in one page.
+/// Number of objects requested in one page.
 const PAGE: usize = 500;
 /// Divisor of the page size for the second request of a page that is too large.
 const SMALLER: usize = 8;

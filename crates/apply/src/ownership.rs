@@ -1,4 +1,5 @@
-//! Owner of an object, by the marks that deployers write on it (`installations.md` 7.9, ownership).
+//! Owner of an object, by its marks: the labels and annotations that deployers write on it
+//! (`installations.md` 7.9, ownership).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ pub struct Owner {
     pub keeps_release: bool,
 }
 
-/// Ownership of a live object, as one owner reads its marks.
+/// Ownership of a live object from the point of view of one owner, by the marks on the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     Own,
@@ -183,7 +184,7 @@ pub fn release_of(live: &Value) -> Option<ReleaseName> {
     })
 }
 
-/// Returns the places of a mark in the metadata.
+/// Returns the labels and annotations that a mark consists of, each with its field in the metadata.
 fn places(mark: &Marked) -> Vec<(&'static str, &'static str)> {
     match mark {
         Marked::Item { label, .. } => vec![("labels", label)],

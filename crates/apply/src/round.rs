@@ -42,7 +42,7 @@ const PREDECESSORS: [&str; 1] = ["manifest-deployer-controller"];
 /// their marks are.
 const FORMER_OWNERS: [&str; 3] = ["manifest-deployer-controller", "helm", "helm-deployer-controller"];
 
-/// Goal of an item, and its settings.
+/// Desired objects of an item, with the settings for a round.
 #[derive(Debug)]
 pub struct Task<'a> {
     pub cluster: &'a Cluster,

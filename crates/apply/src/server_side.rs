@@ -18,11 +18,12 @@ pub struct ServerSideApply<'a> {
     pub live: &'a Value,
     /// Manifest of the last write, if known. Fields that have left the manifest since are removed.
     pub former: Option<&'a Value>,
-    /// Managers whose fields become ours.
+    /// Field managers whose fields move to our field manager.
     pub predecessors: &'a [&'static str],
-    /// The manifest is the one that was applied last, so only others may have changed the object.
+    /// True if the manifest is the one that was applied last, so that only others may have changed
+    /// the object.
     pub is_repeated: bool,
-    /// The object is written only while it has the version that was read.
+    /// True if the object is written only while it has the version that was read.
     pub is_guarded: bool,
 }
 

@@ -81,7 +81,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// One place of the live object, of its desired state, and of the manifest.
+/// The same place in the live object, in its desired state, and in the manifest.
 #[derive(Clone, Copy)]
 struct Sides<'v> {
     live: Option<&'v Value>,
