@@ -21,7 +21,7 @@ use crate::template::check::{Place, check as check_template};
 use crate::template::{Excerpt, Execution, ExecutionKind};
 use crate::validate;
 
-/// Depth of nested inline blueprints that the check follows.
+/// Maximum depth of nested inline blueprints that the check follows.
 const DEEPEST: usize = 16;
 /// Largest number of characters shown of a line.
 const LONGEST_LINE: usize = 1000;

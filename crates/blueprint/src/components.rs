@@ -24,7 +24,7 @@ struct Closure {
     context: Option<RepositoryContext>,
 }
 
-/// Component version of the closure.
+/// Member of the closure: a component version with its descriptor.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) version: ComponentVersion,

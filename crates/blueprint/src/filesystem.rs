@@ -15,7 +15,7 @@ pub const BLUEPRINT_FILE: &str = "blueprint.yaml";
 /// Largest depth of nested folders, including the file. The tree is walked and dropped recursively,
 /// so this also limits the stack.
 const MOST_SEGMENTS: usize = 64;
-/// Bytes of a path, as in Linux file systems.
+/// Maximum bytes of a path, as in Linux file systems.
 const LONGEST_PATH: usize = 4096;
 /// Bytes of the longest path that is looked up. It is larger than [`LONGEST_PATH`], because a path
 /// may contain redundant parts such as `./`.

@@ -80,7 +80,7 @@ impl Supplied {
     }
 }
 
-/// Satisfied imports of a blueprint.
+/// Imports of a blueprint that have a value, with the source of each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imports {
     /// Values that templates see under `imports`, including conditional imports, all on one level.

@@ -61,8 +61,8 @@ pub fn withhold_values(texts: &mut [String], values: &[&Value], written: Vec<Cow
     }
 }
 
-/// Total bytes of files that are searched for words. Words in further files count as unknown and
-/// are withheld.
+/// Maximum total bytes of files that are searched for words. Words in further files count as
+/// unknown and are withheld.
 const LONGEST_SEARCHED: usize = 1 << 20;
 /// Shortest text that is removed. Shorter texts occur by chance in any message, and their removal
 /// would make it unreadable.

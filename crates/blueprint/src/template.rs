@@ -90,11 +90,11 @@ pub(crate) struct ParsedTemplates {
     spiff: RwLock<HashMap<(ExecutionKind, usize), Document>>,
 }
 
-/// Execution with its place.
+/// Execution, with the list that it belongs to and its index there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Execution<'a> {
     pub(crate) kind: ExecutionKind,
-    /// Index in its list.
+    /// Index of the execution in its list.
     pub(crate) index: usize,
     pub(crate) executor: &'a TemplateExecutor,
 }

@@ -51,7 +51,7 @@ struct Search<'a, 'p> {
     items: &'a [DeployItemTemplate],
     position: &'p dyn Fn(&str) -> Option<usize>,
     done: Vec<bool>,
-    /// Marks of the items on the current path.
+    /// True for each item on the current path, by the index of the item.
     open: Vec<bool>,
     cycles: Vec<Vec<&'a str>>,
 }

@@ -9,7 +9,7 @@ const DOCKER_HUB: &str = "docker.io";
 const DOCKER_HUB_INDEX: &str = "index.docker.io";
 /// Namespace of a Docker Hub name with a single part.
 const OFFICIAL: &str = "library/";
-/// Tag of a reference without a tag.
+/// Tag that a reference without a tag gets.
 const LATEST: &str = "latest";
 const LONGEST_PATH: usize = 255;
 /// Digest algorithms, with the length of their digests in hexadecimal digits.

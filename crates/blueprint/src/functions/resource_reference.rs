@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::components::{Components, Member};
 
 const SCHEME: &str = "cd://";
-/// Bytes of a resource's content. A text in a template cannot be longer.
+/// Maximum bytes of a resource's content. A text in a template cannot be longer.
 const LONGEST: u64 = 64 << 20;
 
 /// Name and extra identity of an element of a descriptor.

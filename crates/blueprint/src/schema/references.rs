@@ -61,7 +61,7 @@ pub enum ReferenceError {
 /// Schema with every foreign document embedded.
 pub(super) struct Resolved {
     pub(super) document: Value,
-    /// True if it contains a document of a component, so that the result is valid for that
+    /// True if the schema contains a document of a component, so that the result is valid for that
     /// component alone.
     pub(super) is_of_component: bool,
 }

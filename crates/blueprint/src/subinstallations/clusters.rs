@@ -8,7 +8,7 @@ use super::graph::{Graph, Node, quoted};
 use crate::filesystem::Filesystem;
 use crate::load::Blueprint;
 
-/// Depth of nested inline blueprints that are shown.
+/// Maximum depth of nested inline blueprints that are shown.
 const DEEPEST: usize = 16;
 
 /// Graph of a blueprint, with the graphs of its children that have inline blueprints. Other

@@ -32,7 +32,7 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Import<'a> {
     pub(super) kind: Kind,
-    /// Position in its list.
+    /// Position of the import in its list of the template.
     pub(super) index: usize,
     pub(super) name: &'a str,
     /// Names that the import reads; empty if the template is invalid, which V25 to V31 report.
@@ -68,7 +68,7 @@ impl Form {
     }
 }
 
-/// Place of a name in its import.
+/// Place of a name in an import: the whole import, an element of a list, or an entry of a map.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'a> {
     Whole,
@@ -114,7 +114,7 @@ fn target_sources(source: TargetSource<'_>) -> Vec<Source<'_>> {
 #[derive(Debug)]
 pub(super) struct Export<'a> {
     pub(super) kind: Kind,
-    /// Position in its list.
+    /// Position of the export in its list of the template.
     pub(super) index: usize,
     pub(super) name: &'a str,
     /// Name in the scope that siblings share; empty if it is missing (V35, V36).

@@ -27,10 +27,10 @@ const MOST_PLACES: usize = 1_000;
 /// Width of line number, colon and padding, in characters.
 const PREFIX_WIDTH: usize = 6;
 const MARKER: &str = "\u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}";
-/// Depth of the input that is shown.
+/// Maximum depth up to which the input is shown.
 const DEEPEST_INPUT: usize = 10;
-/// Bytes of a binding that are shown in full. A longer one is compressed, because it would not be
-/// readable in a condition.
+/// Maximum bytes of a binding that is shown in full. A longer one is compressed, because it would
+/// not be readable in a condition.
 const LONGEST_INPUT: usize = 512;
 /// Place in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::functions::{
 
 /// Name of every template, as in Landscaper. Errors show it.
 const TEMPLATE_NAME: &str = "execution";
-/// Number of active inclusions of one path. More count as an endless recursion.
+/// Maximum number of active inclusions of one path. More count as an endless recursion.
 const DEEPEST_INCLUSION: usize = 100;
 
 type Outcome = Result<Value, CallError>;

@@ -14,7 +14,8 @@ use serde_json::json;
 use super::Findings;
 use crate::field::{FieldError, FieldPath, Violation, exactly_one_of};
 
-/// 63 characters of a label value minus the scope prefix, five random characters and a dash.
+/// Maximum length of a name: 63 characters of a label value minus the scope prefix, five random
+/// characters and a dash.
 const LONGEST_NAME: usize = 52;
 
 const LONGEST_LABEL: usize = 63;

@@ -1,4 +1,4 @@
-//! Finds marks of state without effect (`blueprints.md` 4.6).
+//! Finds `&state` markers without effect (`blueprints.md` 4.6).
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ impl<'a> Marks<'a> {
         if !matches!(key.as_str(), "<<" | "<<<") {
             return path;
         }
-        // An entry without other fields marks its list.
+        // A marker in an entry without other fields applies to the list that contains the entry.
         match map.split_last() {
             Some((PathStep::Index(_), list)) if self.has_one_field(map) => list,
             _ => map,
