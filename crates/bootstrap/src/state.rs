@@ -22,7 +22,7 @@ const AUTHORITY: &str = "groundwork trial cluster";
 /// Names under which clients reach the API server.
 const SERVER_NAMES: [&str; 5] =
     ["kube-apiserver", "localhost", "127.0.0.1", "kubernetes.default.svc", "host.docker.internal"];
-/// Users of the API server with a fixed token.
+/// User of the API server with a fixed token, for people and for this program.
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const CONTROLLER_MANAGER: &str = "controller-manager";
 
