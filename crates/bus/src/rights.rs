@@ -48,7 +48,8 @@ const PORCH: &str = "config.porch.kpt.dev";
 /// to watch.
 const SELECTED_KINDS: usize = 100;
 
-/// All users. The sum of their places is below the 1,000 consumers that a server allows a stream.
+/// All users. The sum of their places (names for consumers) is below the 1,000 consumers that a
+/// server allows a stream.
 pub const USERS: [User; 7] = [
     User {
         name: "watcher",

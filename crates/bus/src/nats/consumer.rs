@@ -177,8 +177,8 @@ impl NatsBus {
         filter: &str,
     ) -> Result<(String, Action), BusError> {
         let mut free = None;
-        // Each kind starts the search at a place derived from its digest, where its consumer
-        // usually is.
+        // Each kind starts the search at a name derived from its digest, which its consumer usually
+        // has.
         let digest = Sha256::digest(queue);
         let first =
             digest.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(256).wrapping_add((*byte).into()));

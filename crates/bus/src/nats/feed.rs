@@ -57,7 +57,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the place after a message that arrived now.
+    /// Returns the place of the feed after a message that arrived now.
     fn after(self, sequence: u64) -> Self {
         Self { sequence, heard: Instant::now(), ..self }
     }

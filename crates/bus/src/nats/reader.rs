@@ -40,7 +40,8 @@ impl Reader {
             return Ok(Self::new(bus, stream, info));
         };
         let places = user.places(stream);
-        // Each reader starts its search at a random place, so that most find a free place at once.
+        // Each reader starts its search at a random place, so that most readers find a free place
+        // at once.
         let first = usize::try_from(RandomState::new().hash_one(&unique)).unwrap_or_default();
         for offset in 0..places {
             settings["name"] = user.reader(first.wrapping_add(offset) % places).into();
