@@ -11,7 +11,7 @@ use crate::value::{EvalError, Value};
 
 type Outcome = Result<Value, EvalError>;
 
-/// The access of expressions to their host.
+/// Program that evaluates expressions, and provides variables and regular expressions to them.
 pub trait Host {
     /// Returns the value of a variable, or `None` if it is declared but not known.
     fn variable(&self, name: &str) -> Option<Value>;

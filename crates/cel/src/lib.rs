@@ -36,7 +36,8 @@ pub use patterns::Patterns;
 pub use time::Time;
 pub use value::{EvalError, Key, Map, Value};
 
-/// The declarations of a host.
+/// Declarations of the variables that expressions may use, provided by the program that compiles
+/// them.
 pub trait Declarations {
     /// Returns the declaration of a variable, or `None` if it is not declared.
     fn variable(&self, name: &str) -> Option<Declared>;

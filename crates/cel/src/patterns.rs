@@ -11,8 +11,8 @@ use crate::value::EvalError;
 /// Largest total weight of the patterns (see [`regexp::weight`]): a hundred megabytes and half a
 /// second.
 const MOST_WEIGHT: usize = 1_000_000;
-/// Bytes of texts times the weight of the pattern searched in them, for all expressions together: a
-/// second at worst.
+/// Maximum of bytes of texts times the weight of the pattern searched in them, for all expressions
+/// together: a second at worst.
 const MOST_SEARCHED: usize = 200_000_000;
 
 /// Compiled patterns, or the errors of texts that are not patterns.

@@ -23,7 +23,8 @@ pub(crate) enum Type {
     Duration,
     List(Arc<Type>),
     Map(Arc<Type>, Arc<Type>),
-    /// A type as a value; `None` for the type named `type`, about which the check knows no more.
+    /// Type of a value that is itself a type, such as the name `int`; `None` for the name `type`,
+    /// about which the check knows no more.
     Named(Option<Arc<Type>>),
     /// A type that is inferred from its uses.
     Variable(usize),
@@ -83,7 +84,7 @@ impl fmt::Display for Type {
 /// Largest number of types visited for one expression. A type may contain another one twice, and
 /// that one a third one twice, and so on.
 const MOST_VISITS: usize = 2_000_000;
-/// Number of nested types up to which a type is shown in messages.
+/// Maximum number of nested types in a type that messages show.
 const MOST_SHOWN: usize = 200;
 
 /// The inferred types of type variables.
