@@ -12,7 +12,7 @@ const LEAST_ROOM: usize = 4;
 /// Bytes that the allocator adds to a block, and the smallest block that it has.
 const OVERHEAD: usize = 24;
 const LEAST_BLOCK: usize = 32;
-/// Levels of nesting; the parser rejects deeper texts.
+/// Maximum levels of nesting; the parser rejects deeper texts.
 const DEEPEST: usize = 128;
 
 /// Map or list that is still open.
