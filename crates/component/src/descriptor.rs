@@ -18,8 +18,8 @@ use crate::reference::RepositoryContext;
 
 pub use check::{Leniency, valid_version};
 
-/// Bytes of memory for reading a descriptor, enough for about five megabytes of text. Templates
-/// receive several copies of it in other forms.
+/// Maximum bytes of memory for reading a descriptor, enough for about five megabytes of text.
+/// Templates receive several copies of it in other forms.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Format of a descriptor.
@@ -418,7 +418,7 @@ impl Descriptor {
     }
 }
 
-/// List of a descriptor.
+/// Kind of the elements in a list of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementKind {
     Source,
