@@ -38,13 +38,13 @@ impl Finding {
 }
 
 impl Findings {
-    /// Notes that an unrequested look begins.
+    /// Notes that a look at a key begins.
     pub(crate) fn begin(&mut self, key: &Key) {
         self.looks.insert(key.clone(), Vec::new());
     }
 
-    /// Notes that an attempt has ended and has written these versions. Only writes of unrequested
-    /// looks are findings.
+    /// Notes that an attempt has ended and has written these versions. They are findings only if
+    /// the attempt was a look.
     pub(crate) fn end(&mut self, key: &Key, written: Vec<(ObjectId, String)>, now: Instant) {
         let Some(told) = self.looks.remove(key) else { return };
         let finding = Finding { at: now, written };

@@ -95,7 +95,7 @@ async fn open(bus: &Bus, index: &IndexPart, readiness: &Readiness) -> IndexFeed 
     }
 }
 
-/// Waits for the time of the next look; for ever if all objects are at rest.
+/// Waits until the next key is due for a look; for ever if all objects are at rest.
 async fn time_of(levels: &Levels) {
     match levels.next_time() {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -103,7 +103,8 @@ async fn time_of(levels: &Levels) {
     }
 }
 
-/// Asks the worker to look at the keys that are due.
+/// Asks the worker to look at the keys that are due, which means an attempt for each without an
+/// event.
 async fn look(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
     while let Some(key) = levels.take_due(Instant::now()) {
         sender.send(Message::Look { key }).await?;

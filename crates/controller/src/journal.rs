@@ -41,8 +41,8 @@ struct Inner {
     instance: String,
     sender: mpsc::Sender<Message>,
     lost: Arc<Lost>,
-    /// Last recorded wait of each key. Looks repeat the same wait again and again, which is not
-    /// worth an entry.
+    /// Last recorded wait of each key. A key that waits is looked at repeatedly, and the same wait
+    /// is not worth another entry.
     waits: Mutex<HashMap<ObjectId, (String, String)>>,
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::reconcile::Key;
 
-/// Longest time between two looks at a key.
+/// Longest time between two looks at a key, which are attempts without an event.
 pub const LONGEST: Duration = Duration::from_secs(300);
 /// Maximum random time by which a look comes earlier, drawn anew for each key and each look.
 /// Without it, all looks of one start would stay in step for ever.
@@ -31,7 +31,7 @@ pub(crate) struct Levels {
     looks: u64,
 }
 
-/// Next look at a key.
+/// Time of the next look at a key.
 #[derive(Debug)]
 struct Look {
     /// Number of objects that the key is responsible for.

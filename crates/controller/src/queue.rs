@@ -21,7 +21,7 @@ const REDELIVERY_MARGIN: Duration = Duration::from_secs(20);
 /// Shortest interval between redeliveries of events of failing keys, all together. The bus delivers
 /// returned events before new ones, so a faster stream of them would keep all other events away.
 const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
-/// A look is skipped if the key has an attempt within this time anyway.
+/// A look (an attempt without an event) is skipped if the key has another attempt within this time.
 const SOON: Duration = Duration::from_secs(60);
 /// One of this many attempts goes to a failed key, even while other keys are ready.
 const FAILED_TURN: u32 = 4;
@@ -95,7 +95,7 @@ struct Entry<T> {
     is_woken: bool,
     /// The next attempt must not use cached state.
     reads_anew: bool,
-    /// The unrequested look is the only reason for the next attempt.
+    /// True if a look is the only reason for the next attempt, which no event asked for.
     is_unasked: bool,
     /// Versions that earlier parts of an attempt have read and written, if it runs in parts.
     known_so_far: KnownVersions,
@@ -106,7 +106,7 @@ enum State {
     Ready,
     Running,
     Pausing,
-    /// The key has no work before its timer.
+    /// The key has no work until its timer.
     Idle,
 }
 
@@ -165,7 +165,7 @@ struct Waiting<T> {
     delivery: T,
 }
 
-/// Lane in which a ready key waits.
+/// One of the lists in which ready keys wait for their attempts.
 #[derive(Debug, Clone, Copy)]
 enum Lane {
     Others,

@@ -229,7 +229,7 @@ impl Worker {
         }
     }
 
-    /// Counts changes that looks found and for which no event arrived.
+    /// Counts and logs changes that looks have found although no event about them arrived.
     fn tell_findings(&mut self) {
         for key in self.findings.take_untold(now()) {
             tracing::warn!(%key, "a look has found what no event told");
