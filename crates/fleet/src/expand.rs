@@ -138,7 +138,7 @@ pub struct Expansion {
     pub failures: Vec<ExpandError>,
 }
 
-/// Failures that a message lists one by one.
+/// Maximum number of failures that a message lists one by one.
 const MOST_NAMED: usize = 10;
 
 impl Expansion {

@@ -5,7 +5,7 @@ use sha1::{Digest, Sha1};
 
 /// Limit for the name of a child, in bytes.
 const LONGEST: usize = 63;
-/// Bytes of a longer name that stay in front of its hash.
+/// Number of bytes of a longer name that stay in front of its hash.
 const KEPT: usize = 54;
 /// Hexadecimal digits of the hash.
 const DIGITS: usize = 8;
