@@ -297,7 +297,7 @@ pub(crate) struct NestedTemplates(
 );
 
 impl NestedTemplates {
-    /// Entries of the cache. Further templates are parsed again at each use.
+    /// Maximum entries of the cache. Further templates are parsed again at each use.
     const MOST: usize = 4_096;
 }
 

@@ -22,7 +22,8 @@ const CALL_STEPS: usize = 5;
 /// Bytes of text among a function's arguments that cost one step.
 const BYTES_PER_STEP: usize = 16;
 
-/// Operands as written, and the piped value.
+/// Arguments of a call as the template gives them: the written operands, and the value that is
+/// piped in.
 pub(super) type Given<'g> = (&'g [NodeId], Option<Reached>);
 
 impl Evaluator<'_> {

@@ -8,7 +8,7 @@ use crate::stack;
 use crate::text;
 use crate::value::Str;
 
-/// Levels of nested parentheses that the parser accepts (`gotemplate.md` 10).
+/// Maximum levels of nested parentheses that the parser accepts (`gotemplate.md` 10).
 const MAX_PAREN_DEPTH: usize = 10_000;
 
 /// The variables in front of a pipeline.

@@ -259,7 +259,7 @@ impl<'s> Lexer<'s> {
         self.emit(kind)
     }
 
-    /// Reads a field or variable. `bare` is the kind of the mark without a name.
+    /// Reads a field or variable. `bare` is the kind of a lone `.` or `$`, without a name.
     fn word(&mut self, bare: TokenKind, named: TokenKind) -> Token {
         if self.at_terminator() {
             return self.emit(bare);

@@ -89,7 +89,8 @@ pub(super) struct Parser<'p> {
 pub(super) struct Body {
     pub(super) scope: Scope,
     range_depth: usize,
-    /// Line of the action being parsed, for lexer errors on another line.
+    /// Line on which the action being parsed began. The message of a lexer error on another line
+    /// names it.
     action_line: Option<usize>,
     pub(super) paren_depth: usize,
 }
