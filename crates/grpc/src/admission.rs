@@ -22,7 +22,7 @@ use crate::MAX_MESSAGE;
 use crate::access::Access;
 use crate::limits::{Exceeded, Good, Ledger, Share};
 
-/// Bytes of a request to health or reflection, which need no token.
+/// Maximum bytes of a request to health or reflection, which need no token.
 const LARGEST_OPEN: usize = 64 * 1024;
 const HEALTH: &str = "/grpc.health.";
 const REFLECTION: &str = "/grpc.reflection.";
