@@ -164,7 +164,7 @@ impl Chart {
         }
     }
 
-    /// Returns the path of its subcharts, given its own path.
+    /// Returns the path of the chart's subcharts, given the path of the chart.
     pub(crate) fn path_for_children(&self, path: &str) -> String {
         let Some(name) = &self.name_in_paths else { return path.to_owned() };
         let parent = path.rfind('/').map_or("", |slash| &path[..=slash]);

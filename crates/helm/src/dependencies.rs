@@ -181,7 +181,7 @@ fn import_entry(entry: &mut Dependency, values: &Map, imported: &Map, warnings: 
     entry.import_values = (!done.is_empty()).then_some(done);
 }
 
-/// Levels of tables that are merged; deeper ones are left as they are.
+/// Maximum levels of tables that are merged; deeper ones are left as they are.
 const DEEPEST_TABLE: usize = 300;
 
 fn merge_shared(above: &Map, below: &Map, warnings: &mut Vec<String>, depth: usize) {

@@ -36,7 +36,7 @@ const SAID_FROM: &str = "HELM_ERR_START";
 const SAID_TO: &str = "HELM_ERR_END";
 /// Text that Go prints for a missing value. Helm removes it from the output.
 const NO_VALUE: &[u8] = b"<no value>";
-/// Nested includes of one name. As in Helm, one more is allowed.
+/// Maximum nested includes of one name. As in Helm, one more is allowed.
 const DEEPEST_INCLUDE: usize = 1_000;
 const DEEPEST_TPL: usize = 1_000;
 /// Name under which nested uses of `tpl` are counted. No template can have it.

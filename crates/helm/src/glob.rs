@@ -101,7 +101,7 @@ impl Part {
     }
 }
 
-/// Levels of nested alternatives that are accepted.
+/// Maximum levels of nested alternatives that are accepted.
 const DEEPEST: usize = 32;
 
 struct Reader<'p> {

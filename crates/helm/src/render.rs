@@ -130,7 +130,7 @@ struct Parsed {
     template: Template,
 }
 
-/// Sets of enabled subcharts whose parsed templates are cached.
+/// Maximum number of sets of enabled subcharts whose parsed templates are cached.
 const KEPT_SETS: usize = 4;
 
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {

@@ -37,8 +37,8 @@ pub struct IndexEntry {
     pub digest: Option<String>,
 }
 
-/// Memory for the versions of the wanted chart while they are read from YAML. The rest of an index
-/// takes no memory.
+/// Maximum memory for the versions of the wanted chart while they are read from YAML. The rest of
+/// an index takes no memory.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Finds the chart of a name and version, or of the newest version that a constraint allows.

@@ -3,7 +3,7 @@
 use groundwork_go::time::Instant;
 use groundwork_gotemplate::{CallError, Context, Element, List, Map, Str, Value};
 
-/// Levels of tables that are written; deeper ones are refused.
+/// Maximum levels of tables that are written; deeper ones are refused.
 const DEEPEST: usize = 100;
 
 /// Writes a value as TOML. For a value that TOML lacks, the result is the text of the error.

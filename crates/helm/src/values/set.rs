@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Table, floats};
 
-/// Levels of nested keys that are accepted, as in Helm.
+/// Maximum levels of nested keys that are accepted, as in Helm.
 const DEEPEST: usize = 30;
 const LARGEST_INDEX: usize = 65_536;
 
