@@ -57,7 +57,7 @@ pub(crate) struct Pauses {
 pub(crate) struct Watch {
     /// resourceVersion of the item when it began to wait.
     pub(crate) version: Option<String>,
-    /// Cluster of the item's Target at that time.
+    /// Cluster of the item's Target when the item began to wait.
     pub(crate) cluster: Cluster,
     /// Time at which the wait ends in any case.
     pub(crate) until: Option<Timestamp>,
