@@ -64,7 +64,7 @@ pub(super) fn hex_bytes(sink: &mut Sink, spec: Spec, bytes: &[u8], upper: bool) 
     pad(sink, spec, &out);
 }
 
-/// Returns the digits from 0 to 15.
+/// Returns the hexadecimal digits, in lower or upper case.
 fn symbols(upper: bool) -> &'static [u8; 16] {
     if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" }
 }
