@@ -32,7 +32,7 @@ pub struct Error {
     message: String,
 }
 
-/// Place of an execution error, beyond its line.
+/// Details of the place of an execution error, besides its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     column: usize,
