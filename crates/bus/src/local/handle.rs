@@ -36,8 +36,8 @@ impl LocalHandle {
         self.answer(|store| store.put_off(&self.consumer, self.sequence, due));
     }
 
-    /// Runs the answer, unless the stream was recreated since the delivery: its sequence then
-    /// belongs to another message.
+    /// Runs the answer, unless the stream was recreated since the delivery: the delivery's sequence
+    /// then belongs to another message.
     fn answer(&self, act: impl FnOnce(&mut Store)) {
         let answered = self.bus.with(|store| {
             if store.state().created_at == self.created {
