@@ -1,4 +1,5 @@
-//! Heirs of objects that an item gives up (`installations.md` 7.9, ownership).
+//! Heirs: items that take over objects which another item gives up (`installations.md` 7.9,
+//! ownership).
 
 use async_trait::async_trait;
 use serde_json::Value;
