@@ -3,8 +3,8 @@
 use crate::error::BusError;
 use crate::record::Record;
 
-/// One step of the feed of a backend, before sync markers are held back until the end of the
-/// replay.
+/// One step of the feed of a backend. Sync markers are in the order of the stream here; the caller
+/// holds them back until the end of the replay.
 #[derive(Debug)]
 pub(crate) enum Step {
     Reset {

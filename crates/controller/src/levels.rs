@@ -73,7 +73,7 @@ impl Levels {
         Some(key)
     }
 
-    /// Returns the time of the next look.
+    /// Returns the time at which the next key is due for a look.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
     }

@@ -133,7 +133,7 @@ struct ConnectionState {
     /// Last error of a failed attempt to connect: the client library reports its kind, not its
     /// cause. `None` while there is a connection.
     connect_error: Mutex<Option<String>>,
-    /// Wakes the caller that waits for the first attempt.
+    /// Wakes the caller that waits for the outcome of the first attempt to connect.
     attempts: watch::Sender<u64>,
 }
 
