@@ -7,13 +7,14 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use crate::chaos::Chaos;
-use crate::{advisories, chaos, chart, commands, compose, crds, examples, licences, test};
+use crate::{advisories, book, chaos, chart, commands, compose, crds, examples, licences, test};
 
 /// Runs all checks; the first failure ends the run.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     step("format", || commands::run(workspace, "cargo", &["fmt", "--all", "--check"]))?;
     step("generated files", || crds::run(workspace, true).and_then(|()| chart::run(workspace, true)))?;
     step("examples", || examples::run(workspace, true))?;
+    step("book", || book::run(workspace, true))?;
     step("licences", || licences::run(workspace))?;
     step("advisories", || advisories::run(workspace))?;
     step("lint", || {

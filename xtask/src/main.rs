@@ -2,6 +2,7 @@
 
 mod advisories;
 mod bench;
+mod book;
 mod browser;
 mod chaos;
 mod chart;
@@ -41,6 +42,12 @@ enum Command {
     /// Write the component stores of the examples from their sources.
     Examples {
         /// Write nothing, and fail if a store is not up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Build the book of `docs`, with its pictures.
+    Book {
+        /// Compare the pictures instead of writing them.
         #[arg(long)]
         check: bool,
     },
@@ -182,6 +189,7 @@ fn main() -> anyhow::Result<()> {
         Command::Servers => servers::run(workspace()),
         Command::ConsolePictures => browser::pictures(workspace()),
         Command::Examples { check } => examples::run(workspace(), check),
+        Command::Book { check } => book::run(workspace(), check),
         Command::Licences => licences::run(workspace()),
         Command::Advisories => advisories::run(workspace()),
         Command::Test => test::run(workspace()),

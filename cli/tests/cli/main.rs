@@ -20,6 +20,7 @@ mod nested;
 mod overwrites;
 mod package_render;
 mod plan;
+mod reference;
 mod secrecy;
 mod spiff;
 mod template;

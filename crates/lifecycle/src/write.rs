@@ -1,6 +1,7 @@
 //! Writes of a job, as decisions: the caller executes them.
 //!
-//! [`prepare`](crate::prepare()) and the [`machine`](crate::machine) return them, and neither knows the other's.
+//! [`prepare`](crate::prepare()) and the [`machine`](crate::machine) return them, and neither knows
+//! the other's.
 
 use groundwork_api::{DataObject, DeployItem, Execution, Installation, ObjectMeta, ResourceExt, Target};
 use k8s_openapi::api::core::v1::Secret;

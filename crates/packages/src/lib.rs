@@ -1,4 +1,5 @@
-//! Packages outside of this process: where they are stored, and the functions that are programs or servers.
+//! Packages outside of this process: where they are stored, and the functions that are programs or
+//! servers.
 //!
 //! - [`git`]: revisions of packages in git repositories,
 //! - [`porch`]: revisions of packages on a Porch server,

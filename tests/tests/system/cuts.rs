@@ -1,12 +1,9 @@
 //! A service is killed after each of its writes in turn: the write is stored, but the service never
 //! gets the answer. The final state must be the same as without a kill.
-//!
-//! Every run tests a few of these points, and `cargo xtask faults` tests all of them.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use groundwork_api::{DataObject, DeployItem, Execution, Installation};
 use groundwork_tests::{System, SystemOptions};
 use kube::ResourceExt;
@@ -14,12 +11,10 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::case::Case;
+use crate::cut_points::{self, Cut, Lived};
 use crate::herd::dump;
-use crate::support::PATIENCE;
 
-/// Environment variable that makes the test try every point, with any value.
-const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
-/// Number of points per service without the variable.
+/// Services, with the number of points that every run tries.
 const FEW: [(&str, usize); 2] = [("renderer", 6), ("deployer", 2)];
 
 /// Returns a child that imports and exports texts, with one item.
@@ -82,15 +77,6 @@ pub(crate) fn landscape(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// Kills a service if its proxy has reached the chosen write.
-async fn cut_if_reached(system: &mut System, service: &'static str) -> Result<()> {
-    if system.proxy(service)?.take_cut() {
-        system.service_mut(service)?.program.kill().await?;
-        system.service_mut(service)?.program.start_again()?;
-    }
-    Ok(())
-}
-
 /// Waits until `is_so`, while the service may be killed.
 async fn until(
     system: &mut System,
@@ -98,30 +84,19 @@ async fn until(
     what: &str,
     is_so: impl AsyncFn(&Case<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        cut_if_reached(system, service).await?;
-        let case = Case::existing(system, NAMESPACE).await?;
-        if is_so(&case).await? {
-            return Ok(());
-        }
-        if start.elapsed() > PATIENCE {
-            bail!("{what}: not after {PATIENCE:?}\n{}", system.logs());
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    let is_reached = |system: &System| Ok(system.proxy(service)?.take_cut());
+    cut_points::until(system, (service, NAMESPACE), is_reached, what, is_so).await
 }
 
 const NAMESPACE: &str = "cuts";
 
-/// Runs the landscape from its creation to its deletion, and kills the service after the write of
-/// this number. Returns the state in between, and the number of the service's writes.
-async fn life(
+/// Runs the landscape from its creation to its deletion.
+async fn live(
     system: &mut System,
     service: &'static str,
-    cut: Option<usize>,
-) -> Result<(BTreeMap<String, Value>, usize)> {
-    system.proxy(service)?.cut_after(cut);
+    cut: Option<Cut>,
+) -> Result<Lived<BTreeMap<String, Value>>> {
+    system.proxy(service)?.cut_after(cut_points::number(cut, "writes"));
     let case = Case::existing(system, NAMESPACE).await?;
     for object in landscape(NAMESPACE) {
         case.api::<Installation>().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
@@ -139,7 +114,8 @@ async fn life(
         Ok(all.len() == 4 && all.iter().all(succeeded))
     })
     .await?;
-    let found = end_state(system).await?;
+    let state = end_state(system).await?;
+    ensure!(state.len() == 11, "{} objects", state.len());
     let case = Case::existing(system, NAMESPACE).await?;
     for name in ["sink", "shop"] {
         case.delete::<Installation>(name).await?;
@@ -150,7 +126,7 @@ async fn life(
             && case.list::<DeployItem>("").await?.is_empty())
     })
     .await?;
-    Ok((found, system.proxy(service)?.writes()))
+    Ok(Lived { state, changes: vec![("writes", system.proxy(service)?.writes())] })
 }
 
 /// Returns the objects without the differences between two runs: names that depend on UIDs are
@@ -185,27 +161,9 @@ async fn every_write_may_be_the_last_of_a_process() -> Result<()> {
     let options = SystemOptions { proxied: true, ..SystemOptions::default() };
     let Some(mut system) = System::start(options).await? else { return Ok(()) };
     system.plane.create_namespace(NAMESPACE).await?;
-    let is_long = std::env::var_os(ALL_POINTS).is_some();
-    let mut points = 0;
     for (service, few) in FEW {
-        let (calm, writes) = life(&mut system, service, None).await?;
-        ensure!(calm.len() == 11 && writes > 0, "{} objects, {writes} writes of the {service}", calm.len());
-        let step = if is_long { 1 } else { writes.div_ceil(few) };
-        for cut in (0..writes).step_by(step) {
-            let cut_life = life(&mut system, service, Some(cut)).await;
-            let (found, _) = cut_life.with_context(|| format!("{service} killed after write {cut}"))?;
-            for (name, object) in &calm {
-                ensure!(
-                    found.get(name) == Some(object),
-                    "{service} killed after write {cut}: {name} differs:\n{object}\n{:?}",
-                    found.get(name)
-                );
-            }
-            ensure!(found.len() == calm.len(), "{service} killed after write {cut}: too many objects");
-            points += 1;
-        }
-        println!("{service}: killed after {} of {writes} writes, no divergence", writes.div_ceil(step));
+        let live = async |_, cut| live(&mut system, service, cut).await;
+        cut_points::compare(few, live).await.with_context(|| service)?;
     }
-    ensure!(points >= 5, "only {points} points were tried");
     Ok(())
 }

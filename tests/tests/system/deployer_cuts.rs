@@ -2,34 +2,19 @@
 //! Target: the write is stored, but the deployer never gets the answer. The final state must be the
 //! same as without a kill: no release is pending, no object is duplicated, none is lost (`helm.md`
 //! 16, 8).
-//!
-//! Every run tests a few of these points, and `cargo xtask faults` tests all of them.
-
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use groundwork_api::{DeployItem, Target};
 use groundwork_tests::{Proxy, System, SystemOptions};
 use serde_json::{Value, json};
 
 use crate::case::Case;
+use crate::cut_points::{self, Cut, Lived};
 use crate::deploying_charts::{archive, records};
-use crate::support::PATIENCE;
 use crate::target_cluster::{TargetCluster, cluster, configuration, give_job, job_over, outcome, target};
 
-/// Environment variable that makes the test try every point, with any value.
-const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
-/// Number of points per cluster without the variable.
+/// Number of points per cluster that every run tries.
 const FEW: usize = 3;
 const SERVICE: &str = "deployer";
-
-/// Write after which the deployer is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    Never,
-    Home(usize),
-    Target(usize),
-}
 
 /// Life of two items: deployed, changed, deleted.
 struct Life<'a> {
@@ -42,23 +27,9 @@ struct Life<'a> {
 impl Life<'_> {
     /// Waits until `is_so`, while the deployer may be killed.
     async fn until(&mut self, what: &str, is_so: impl AsyncFn(&Case<'_>) -> Result<bool>) -> Result<()> {
-        let start = Instant::now();
-        loop {
-            if self.system.proxy(SERVICE)?.take_cut() || self.proxy.take_cut() {
-                self.system.service_mut(SERVICE)?.program.kill().await?;
-            }
-            if !self.system.service(SERVICE)?.program.is_running() {
-                self.system.service_mut(SERVICE)?.program.start_again()?;
-            }
-            let case = Case::existing(self.system, &self.namespace).await?;
-            if is_so(&case).await? {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("{what}: not after {PATIENCE:?}\n{}", self.system.logs());
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
+        let Self { system, namespace, proxy, .. } = self;
+        let is_reached = |system: &System| Ok(system.proxy(SERVICE)?.take_cut() || proxy.take_cut());
+        cut_points::until(system, (SERVICE, namespace), is_reached, what, is_so).await
     }
 
     /// Gives both items a job, and waits for its end.
@@ -135,9 +106,7 @@ fn items(namespace: &str, color: &str) -> Result<[(&'static str, Value); 2]> {
     ])
 }
 
-/// Returns the states in between, and the numbers of writes to the home cluster and to that of the
-/// Target.
-async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<String>>, usize, usize)> {
+async fn live(system: &mut System, number: usize, cut: Option<Cut>) -> Result<Lived<Vec<Vec<String>>>> {
     // Both lives use the same names in their clusters, so that their states can be compared.
     let namespace = format!("deployer-cuts-{number}");
     system.plane.create_namespace(&namespace).await?;
@@ -146,8 +115,8 @@ async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<S
     let proxy = Proxy::start(cluster.plane.client().await?).await?;
     let mut kubeconfig = cluster.kubeconfig()?;
     kubeconfig["clusters"][0]["cluster"] = json!({"server": proxy.url()});
-    system.proxy(SERVICE)?.cut_after(if let Cut::Home(write) = cut { Some(write) } else { None });
-    proxy.cut_after(if let Cut::Target(write) = cut { Some(write) } else { None });
+    system.proxy(SERVICE)?.cut_after(cut_points::number(cut, "writes at home"));
+    proxy.cut_after(cut_points::number(cut, "writes to the target"));
     let mut life = Life { system, namespace: namespace.clone(), proxy, cluster };
     let case = Case::existing(life.system, &namespace).await?;
     case.create::<Target>("dev", &target(&json!({"kubeconfig": kubeconfig.to_string()}))).await?;
@@ -170,31 +139,23 @@ async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<S
     life.until("the items are gone", async |case| Ok(case.list::<DeployItem>("").await?.is_empty())).await?;
     states.push(life.state().await?);
     let (home, target) = (life.system.proxy(SERVICE)?.writes(), life.proxy.writes());
-    let states =
-        states.into_iter().map(|state| state.iter().map(|line| line.replace(&namespace, "NS")).collect());
-    Ok((states.collect(), home, target))
+    let without_name = |state: Vec<String>| -> Vec<String> {
+        state.iter().map(|line| line.replace(&namespace, "NS")).collect()
+    };
+    let state: Vec<_> = states.into_iter().map(without_name).collect();
+    ensure!(
+        state[2].iter().all(|line| line.contains("hook") || line.contains("kube-root")),
+        "{:?}",
+        state[2]
+    );
+    Ok(Lived { state, changes: vec![("writes at home", home), ("writes to the target", target)] })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_write_may_be_the_last_of_a_deployer() -> Result<()> {
     let options = SystemOptions { proxied: true, ..SystemOptions::default() };
     let Some(mut system) = System::start(options).await? else { return Ok(()) };
-    let (calm, home, target) = live(&mut system, 0, Cut::Never).await?;
-    ensure!(home > 6 && target > 15, "{home} writes at home, {target} to the target");
-    ensure!(calm[2].iter().all(|line| line.contains("hook") || line.contains("kube-root")), "{:?}", calm[2]);
-    let is_long = std::env::var_os(ALL_POINTS).is_some();
-    let step = |count: usize| if is_long { 1 } else { count.div_ceil(FEW) };
-    let cuts = (0..home).step_by(step(home)).map(Cut::Home);
-    let cuts = cuts.chain((0..target).step_by(step(target)).map(Cut::Target));
-    let mut tried = 0;
-    for (number, cut) in cuts.enumerate() {
-        let (states, ..) =
-            live(&mut system, number + 1, cut).await.with_context(|| format!("killed at {cut:?}"))?;
-        ensure!(states == calm, "killed at {cut:?}: {states:#?}, without: {calm:#?}");
-        tried += 1;
-    }
-    println!("killed at {tried} points of {home} writes at home and {target} to the target, no divergence");
-    Ok(())
+    cut_points::compare(FEW, async |number, cut| live(&mut system, number, cut).await).await
 }
 
 /// Two replicas share the items of each type. Every object is created once, and every release has

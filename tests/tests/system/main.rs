@@ -12,6 +12,7 @@ mod chart;
 mod command;
 mod component_charts;
 mod console;
+mod cut_points;
 mod cuts;
 mod data_flow;
 mod deadly;

@@ -1,15 +1,12 @@
 //! The variant service is killed after each of its writes and after each of its pushes in turn: the
 //! change is stored, but the service never gets the answer. The final state must be the same as
 //! without a kill: no draft is duplicated and none is lost (`packagevariants.md` 2.14).
-//!
-//! Every run tests a few of these points, and `cargo xtask faults` tests all of them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_testkit::git;
 use groundwork_tests::{System, SystemOptions};
@@ -17,22 +14,12 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use crate::case::Case;
+use crate::cut_points::{self, Cut, Lived};
 use crate::packages::Remotes;
-use crate::support::PATIENCE;
 
-/// Environment variable that makes the test try every point, with any value.
-const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
-/// Number of writes and number of pushes without the variable.
+/// Number of writes and number of pushes that every run tries.
 const FEW: usize = 2;
 const SERVICE: &str = "variant";
-
-/// Change after which the service is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    Never,
-    Write(usize),
-    Push(usize),
-}
 
 /// Life of two packages: both are drafted and upgraded to the next version, one is published, both
 /// are abandoned.
@@ -71,23 +58,10 @@ impl Life<'_> {
         what: &str,
         is_so: impl AsyncFn(&Case<'_>, &Remotes) -> Result<bool>,
     ) -> Result<()> {
-        let start = Instant::now();
-        loop {
-            if self.system.proxy(SERVICE)?.take_cut() {
-                self.system.service_mut(SERVICE)?.program.kill().await?;
-            }
-            if !self.system.service(SERVICE)?.program.is_running() {
-                self.system.service_mut(SERVICE)?.program.start_again()?;
-            }
-            let case = Case::existing(self.system, &self.namespace).await?;
-            if is_so(&case, &self.remotes).await? {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("{what}: not after {PATIENCE:?}\n{}", self.system.logs());
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
+        let Self { system, namespace, remotes, .. } = self;
+        let is_reached = |system: &System| Ok(system.proxy(SERVICE)?.take_cut());
+        let is_so = async |case: &Case<'_>| is_so(case, remotes).await;
+        cut_points::until(system, (SERVICE, namespace), is_reached, what, is_so).await
     }
 
     /// Waits until both packages are drafted in a version, and their variants report this.
@@ -163,8 +137,7 @@ fn set(revision: &str) -> Value {
     }})
 }
 
-/// Returns the states in between, and the numbers of writes and pushes.
-async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<String>>, usize, usize)> {
+async fn live(system: &mut System, number: usize, cut: Option<Cut>) -> Result<Lived<Vec<Vec<String>>>> {
     let namespace = format!("package-cuts-{number}");
     system.plane.create_namespace(&namespace).await?;
     let remotes = Remotes::new()?;
@@ -178,9 +151,10 @@ async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<S
     let counter = remotes.path("pushes");
     fs::write(&counter, "")?;
     let pid = system.service(SERVICE)?.program.pid()?;
-    let fatal = if let Cut::Push(push) = cut { Some((push, pid)) } else { None };
+    // The hook counts from 1.
+    let fatal = cut_points::number(cut, "pushes").map(|push| (push + 1, pid));
     count_pushes(&remotes.path("edge"), &counter, fatal)?;
-    system.proxy(SERVICE)?.cut_after(if let Cut::Write(write) = cut { Some(write) } else { None });
+    system.proxy(SERVICE)?.cut_after(cut_points::number(cut, "writes"));
     let mut life = Life { system, namespace, remotes, counter };
     let case = Case::existing(life.system, &life.namespace).await?;
     for name in ["catalog", "edge"] {
@@ -210,7 +184,7 @@ async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<S
     states.push(life.state().await?);
     let writes = life.system.proxy(SERVICE)?.writes();
     let pushes = fs::read_to_string(&life.counter)?.lines().count();
-    Ok((states, writes, pushes))
+    Ok(Lived { state: states, changes: vec![("writes", writes), ("pushes", pushes)] })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,21 +196,5 @@ async fn every_write_and_push_may_be_the_last_of_a_process() -> Result<()> {
         ..SystemOptions::default()
     };
     let Some(mut system) = System::start(options).await? else { return Ok(()) };
-    let (calm, writes, pushes) = live(&mut system, 0, Cut::Never).await?;
-    ensure!(writes > 10 && pushes >= 5, "{writes} writes, {pushes} pushes");
-    let is_long = std::env::var_os(ALL_POINTS).is_some();
-    let step = |count: usize| if is_long { 1 } else { count.div_ceil(FEW) };
-    let cuts = (0..writes).step_by(step(writes)).map(Cut::Write);
-    let cuts = cuts.chain((1..=pushes).step_by(step(pushes)).map(Cut::Push));
-    let mut tried = 0;
-    for (number, cut) in cuts.enumerate() {
-        let (states, ..) =
-            live(&mut system, number + 1, cut).await.with_context(|| format!("killed at {cut:?}"))?;
-        for (found, expected) in states.iter().zip(&calm) {
-            ensure!(found == expected, "killed at {cut:?}: {found:#?}, without: {expected:#?}");
-        }
-        tried += 1;
-    }
-    println!("killed at {tried} points of {writes} writes and {pushes} pushes, no divergence");
-    Ok(())
+    cut_points::compare(FEW, async |number, cut| live(&mut system, number, cut).await).await
 }

@@ -116,8 +116,12 @@ async fn the_commands_of_all_pages_work() -> Result<()> {
         ("GROUNDWORK_NATS_URL", system.nats.url()),
     ];
     let mut run_steps = 0;
-    let mut pages: Vec<PathBuf> =
-        std::fs::read_dir(workspace().join("docs"))?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    let mut pages: Vec<PathBuf> = Vec::new();
+    for folder in ["docs", "docs/tutorial"] {
+        for entry in std::fs::read_dir(workspace().join(folder))? {
+            pages.push(entry?.path());
+        }
+    }
     pages.sort();
     for path in pages.iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -6,6 +6,7 @@ mod comments;
 mod examples;
 mod floors;
 mod links;
+mod measures;
 mod observability;
 mod reasons;
 mod words;

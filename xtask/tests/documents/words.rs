@@ -54,13 +54,13 @@ fn is_sentence(text: &str) -> bool {
     text.split_whitespace().count() >= 3
 }
 
-fn opens_badly(block: &Block) -> bool {
+pub(crate) fn opens_badly(block: &Block) -> bool {
     let first: String = block.text.chars().take_while(|c| c.is_alphabetic()).collect();
     is_sentence(&block.text) && OPENINGS.contains(&first.as_str())
 }
 
 /// Counts section numbers in parentheses without their chapter.
-fn bare_sections(text: &str) -> usize {
+pub(crate) fn bare_sections(text: &str) -> usize {
     let is_section = |inner: &str| {
         let parts: Vec<_> = inner.split('.').collect();
         parts.len() > 1

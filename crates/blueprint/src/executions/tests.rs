@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::UnresolvedItem;
 use crate::testing::{components, load, yaml};
 use crate::{Capabilities, Components};
 use groundwork_budget::TemplateLimits;
