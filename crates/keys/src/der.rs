@@ -37,7 +37,7 @@ pub(crate) fn write_oid(writer: DERWriter<'_>, id: &str) {
     writer.write_oid(&ObjectIdentifier::new(components));
 }
 
-/// Writes whole bytes as a BIT STRING.
+/// Writes bytes as a BIT STRING without unused bits.
 pub(crate) fn write_bits(writer: DERWriter<'_>, bytes: &[u8]) {
     writer.write_bitvec_bytes(bytes, bytes.len() * 8);
 }

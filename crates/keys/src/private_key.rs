@@ -9,7 +9,7 @@ use crate::der::{members, numbers};
 use crate::error::KeyError;
 use crate::public_key::{Curve, PublicKey};
 
-/// A private key, reduced to what its public key needs.
+/// A private key, reduced to the parts from which its public key is derived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrivateKey {
     /// An RSA key whose numbers are consistent.

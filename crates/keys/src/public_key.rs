@@ -184,7 +184,8 @@ impl PublicKey {
     }
 }
 
-/// Returns the bytes of a number in SSH, whose first bit is the sign.
+/// Returns a number as SSH writes it (`mpint`, RFC 4251, 5). The first bit is the sign, so a zero
+/// byte precedes a number whose first bit is set.
 fn mpint(number: &BigUint) -> Vec<u8> {
     let mut bytes = number.to_bytes_be();
     if bytes.first().is_some_and(|first| *first >= 0x80) {

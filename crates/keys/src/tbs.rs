@@ -88,7 +88,7 @@ fn is_printable(byte: u8) -> bool {
 /// The signer of a certificate.
 #[derive(Debug, Clone, Copy)]
 pub enum Issuer<'a> {
-    /// The holder of the certificate itself, with this key.
+    /// The holder of the certificate, who signs it with this key.
     Subject(&'a SigningKey),
     /// The holder of another certificate, with the key of that one.
     Authority(&'a Certificate, &'a SigningKey),

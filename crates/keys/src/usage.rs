@@ -1,8 +1,8 @@
 //! The allowed uses of a certificate's key.
 
 bitflags::bitflags! {
-    /// The bits of the extension `keyUsage` (RFC 5280, 4.2.1.3); bit 0 of the document is the
-    /// lowest here.
+    /// The bits of the extension `keyUsage` (RFC 5280, 4.2.1.3). Bit 0 of the RFC is the lowest bit
+    /// here.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct KeyUsage: u16 {
         const DIGITAL_SIGNATURE = 1;

@@ -144,11 +144,13 @@ fn pkcs1(hash: Hash, hashed: &[u8], len: usize) -> Vec<u8> {
     message.push(0);
     message.extend(prefix);
     message.extend(hashed);
-    // For a key that is too short the padding has another length, so that it never matches.
+    // If the key is too short for the hash, the padding has another length, and no signature
+    // matches.
     message
 }
 
-/// EMSA-PSS-VERIFY (RFC 8017, 9.1.2).
+/// Reports whether the padding of a decrypted signature fits the hash (EMSA-PSS-VERIFY, RFC 8017,
+/// 9.1.2).
 fn is_pss(hash: Hash, hashed: &[u8], message: &[u8], modulus_bits: u64) -> bool {
     let bits = modulus_bits - 1;
     let Ok(len) = usize::try_from(bits.div_ceil(8)) else { return false };
@@ -174,7 +176,7 @@ fn is_pss(hash: Hash, hashed: &[u8], message: &[u8], modulus_bits: u64) -> bool 
     hash.of(&salted) == digest
 }
 
-/// MGF1 (RFC 8017, B.2.1).
+/// Returns a mask of this length, generated from a seed by MGF1 (RFC 8017, B.2.1).
 fn mask(hash: Hash, seed: &[u8], len: usize) -> Vec<u8> {
     let mut mask = Vec::new();
     let mut counter = 0_u32;

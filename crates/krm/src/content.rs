@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(same_content(&package(before), &package(after)), expected, "{path}: {before:?} {after:?}");
     }
 
-    /// The rules of `packagevariants.md` 2.12.
+    /// Differences that count as a change, and those that do not (`packagevariants.md` 2.12).
     #[test]
     fn what_counts_as_a_change() {
         check("a.yaml", "a: 1\n", "a:  1\n", false);

@@ -31,7 +31,7 @@ pub struct Document {
     below: String,
     /// Value in its present form, which callers may change.
     pub root: Node,
-    /// Original value in the layout of the writer, to detect changes.
+    /// Original value as the writer lays it out, to detect changes.
     before: String,
 }
 
@@ -176,7 +176,7 @@ impl Document {
             text.push_str(&self.written);
             return;
         }
-        // The value began on the line of its separator.
+        // The value began on the line of its separator (`--- {}`), so the line is written again.
         if self.written.starts_with("---") {
             text.push_str("---\n");
         }

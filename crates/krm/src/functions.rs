@@ -63,7 +63,7 @@ fn type_of(config: &Node) -> (&str, &str) {
     (text(config, &["kind"]), text(config, &["apiVersion"]))
 }
 
-/// Returns the `<id>` of `packagevariants.md` 8.5.
+/// Returns the identifier of an object in messages, the `<id>` of `packagevariants.md` 8.5.
 fn id(root: &Node) -> String {
     format!(
         "Resource(apiVersion={}, kind={}, namespace={}, name={})",

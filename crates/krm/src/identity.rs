@@ -64,7 +64,8 @@ pub(crate) fn without_merge_keys(root: &Node) -> Node {
     root
 }
 
-/// Removes the annotation of `packagevariants.md` 6.8, and the maps that become empty.
+/// Removes the annotation with the upstream name (`packagevariants.md` 6.8), and the maps that
+/// become empty.
 pub(crate) fn drop_annotation(root: &mut Node) {
     let Some(metadata) = root.get_mut("metadata").and_then(Node::as_mapping_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_mapping_mut) else { return };

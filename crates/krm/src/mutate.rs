@@ -58,7 +58,8 @@ pub struct Mutated {
     pub changed: bool,
 }
 
-/// Reason why a variant cannot be applied, with the message of the failing section.
+/// Reason why a variant cannot be applied, with the message of the step that failed: context,
+/// pipeline or injection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MutationError {
     /// The package revision has no content.

@@ -14,7 +14,7 @@ pub struct Turns(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified whenever a tenant may have begun to wait for a place of another one.
+    /// Notified when another tenant may have begun to wait, so that [`Turn::wanted`] looks again.
     waits: Notify,
 }
 

@@ -194,7 +194,7 @@ mod tests {
         check(&sub, &[sub[0], sub[1], ("package-context.yaml", NEW)]);
     }
 
-    /// Merges (`packagevariants.md` 6.7).
+    /// Contexts after merges with each strategy (`packagevariants.md` 6.7).
     #[test]
     fn merges() {
         let renamed = NEW.replace("net/dns", "x").replace("name: dns", "name: x");

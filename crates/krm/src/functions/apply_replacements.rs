@@ -25,7 +25,8 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     }
     for replacement in items(config, "replacements") {
         let targets = items(replacement, "targets");
-        // Both the source and the targets of each replacement are searched among all objects.
+        // Each replacement compares all objects with the selectors of its source and of its
+        // targets.
         if !list.meter.steps(list.items.len().saturating_mul(STEPS_OF_SELECTION)) {
             break;
         }
@@ -106,7 +107,8 @@ fn replace(target: &Node, value: &Node, objects: &mut [Item], meter: &Meter) -> 
         for field in &fields {
             let mut set = |found: &mut Node| {
                 let whole = if delimiter.is_empty() { 0 } else { found.text().unwrap_or_default().len() };
-                // The bytes of the parts, of the joined value, and of the text in the object.
+                // Count the parts of the split text, the joined value, and the text written to the
+                // object.
                 let is_granted = meter.bytes((size + whole).saturating_mul(2)) && meter.steps(whole);
                 if is_granted { set(found, value, delimiter, index) } else { Ok(()) }
             };

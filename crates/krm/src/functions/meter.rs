@@ -100,7 +100,7 @@ mod tests {
         format!("  - name: f\n    image: {image}\n    configMap: {{{data}}}\n")
     }
 
-    /// Each function that can write one long text to very many places is ended.
+    /// A function that writes one long text to very many places is stopped.
     #[test]
     fn texts_that_multiply_are_ended() {
         let long = "x".repeat(10_000);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(ended(&files), "package \".\": function \"f\": used more than 1 MiB");
     }
 
-    /// Very many replacements look at very many objects.
+    /// Very many replacements over very many objects exceed the limit of steps.
     #[test]
     fn loops_in_loops_are_ended() {
         let replacement = "- {sourceValue: x, targets: [{select: {kind: None}}]}\n";

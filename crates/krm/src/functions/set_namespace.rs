@@ -204,7 +204,7 @@ impl Change<'_> {
         self.count += 1;
     }
 
-    /// Replaces a value that exists.
+    /// Replaces the namespace in a node, if the node exists and its value is to be replaced.
     fn set(&mut self, node: Option<&mut Node>, origin: Option<&str>) {
         let Some(node) = node else { return };
         let Some(old) = node.text().map(str::to_owned) else { return };

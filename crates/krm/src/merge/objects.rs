@@ -158,8 +158,8 @@ fn is_same(left: &Node, right: &Node) -> bool {
     without_merge_keys(left).equals(&without_merge_keys(right))
 }
 
-/// Returns a document without the annotation of `packagevariants.md` 6.8, which is not merged: the
-/// local one stays.
+/// Returns a document without the annotation with the upstream name (`packagevariants.md` 6.8).
+/// That annotation is not merged: the local one stays.
 fn without_annotation(root: &Node) -> Node {
     let mut root = root.clone();
     drop_annotation(&mut root);

@@ -19,7 +19,8 @@ pub struct Item {
     pub path: Option<String>,
     /// Document from which the object was read.
     pub(super) source: Option<Source>,
-    /// Identity across functions; `None` for objects that functions have created.
+    /// Number that identifies the object across functions; `None` for objects that functions have
+    /// created.
     pub(super) id: Option<usize>,
     /// Position in its file, if a function has set it.
     pub(super) index: Option<usize>,

@@ -82,8 +82,8 @@ impl<'a> Renderer<'a> {
         children
     }
 
-    /// Renders subpackages before their parent. Without recursion, since the nesting is as deep as
-    /// paths are long.
+    /// Renders subpackages before their parent. Uses a stack of its own instead of recursion, since
+    /// packages can be nested as deep as paths are long.
     fn bottom_up(&mut self) -> Option<Stop> {
         let mut children = self.children();
         let mut open = vec![("", None)];
@@ -173,7 +173,8 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Returns the pipeline of a package, after all checks that need no run.
+    /// Returns the pipeline of a package, after all checks that are possible before a function
+    /// runs.
     fn kptfile(&self, package: &str) -> Result<Pipeline, String> {
         let path = join(package, KPTFILE);
         let text = self.files.get(&path).map(String::as_str).unwrap_or_default();
@@ -300,8 +301,8 @@ impl<'a> Renderer<'a> {
         Err(format!("exec function \"{path}\" is not allowed"))
     }
 
-    /// Records a function that did not run. It counts as failed, unless the options defer the
-    /// rendering.
+    /// Records a function that did not run. The function counts as failed, unless the options defer
+    /// the rendering.
     fn never_ran(&mut self, function: &Function, is_validator: bool, package: &str, cause: Missing) -> Stop {
         let cause = match cause {
             Missing::Engine(cause) if self.options.on_missing == OnMissing::Defer => {

@@ -106,8 +106,8 @@ fn strip(root: &mut Node) {
         let name = pair.name();
         !name.starts_with(INTERNAL) && ![PATH[1], INDEX[1], ID[1]].contains(&name)
     });
-    // An empty map of annotations in the source stays; one that is empty because of the removal
-    // goes.
+    // An annotations map that becomes empty here is removed; one that was empty in the source
+    // stays.
     if annotations.pairs.is_empty() && before > 0 {
         metadata.remove("annotations");
     }
@@ -189,7 +189,7 @@ fn changed(old: Option<&str>, [new, legacy]: [Option<String>; 2]) -> Option<Stri
     }
 }
 
-/// Restores the form of unchanged parts.
+/// Restores the quotes, order and comments of the parts that the function did not change.
 fn settle(old: &Node, new: &mut Node) {
     if canonical_with_comments(old) == canonical_with_comments(new) {
         *new = old.clone();
