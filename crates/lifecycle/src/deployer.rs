@@ -154,8 +154,9 @@ pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<
 
 /// Sets or removes the condition that shows the reason for a deployer's wait.
 ///
-/// A condition whose words alone would change stays as it is, so a counter in the message causes no
-/// write. With `is_written` the status is written anyway, so the condition gets the current words.
+/// A condition that would change only in its message stays as it is, so a counter in the message
+/// causes no write. `is_written` says that the caller writes the status anyway; the condition then
+/// gets the current message.
 pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool, now: &Time) {
     let conditions = &mut item.status.get_or_insert_default().conditions;
     let is_told = conditions.iter().any(|condition| condition.type_ == WAITING);

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::message::bounded;
 use crate::reason::Reason;
 
-/// Borrowed for the constants of this crate, owned for words read from an answer of the resolver.
+/// Text of an operation or a reason: borrowed for the constants of this crate, owned for texts in a
+/// response of the resolver.
 type Word = Cow<'static, str>;
 
 /// Failed operation with the reason for the failure.
@@ -35,7 +36,8 @@ impl OperationError {
         Self { operation: "Reconcile".into(), reason: Reason::SetAside, message: words.into(), codes }
     }
 
-    /// Creates an error of an object below, which carries its own cause.
+    /// Creates an error without codes, for a failure of an object below, whose own error has the
+    /// codes.
     pub(crate) fn child(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         Self { operation: operation.into(), reason, message: message.into(), codes: Vec::new() }
     }

@@ -25,8 +25,8 @@ pub trait ImportedObjects {
     fn target(&self, name: &str) -> Option<Target>;
     fn secret(&self, name: &str) -> Option<Entries>;
     fn config_map(&self, name: &str) -> Option<Entries>;
-    /// Returns the copies of a list or map of Targets that the Installation which opens a scope
-    /// imports, in any order.
+    /// Returns the elements of a list or map of Targets, as copies in `scope`. The Installation
+    /// that opens this scope has imported them as `import`. They may be in any order.
     fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target>;
 }
 

@@ -101,7 +101,8 @@ pub struct Outcome {
     pub error: Option<JobError>,
     /// Nested Installations, each after those whose exports it imports.
     pub children: Vec<Child>,
-    /// Imports of nested Installations that were left out.
+    /// Imports that were removed from nested Installations, because an import of the parent has no
+    /// value.
     pub dropped: Vec<DroppedImport>,
     pub execution: Option<Execution>,
     pub deploy_items: Vec<DeployItem>,
@@ -397,7 +398,7 @@ impl Material {
     }
 }
 
-/// Runs the steps before the first lookup.
+/// Runs the steps of a job that come before the first lookup of a component.
 fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
     let violations = validate_as(inputs.installation, inputs.scope == ROOT_SCOPE);
     if !violations.is_empty() {

@@ -50,7 +50,7 @@ pub struct Node {
     /// Error of the object, or the wait that its status reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
-    /// Absent if the object is at rest or working.
+    /// Reason for which the object waits; absent if the object is at rest or working.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<Wait>,
     /// For an item: changes of its objects since the last job, from its condition `Drifted`.
@@ -201,7 +201,7 @@ struct Families<'a> {
 }
 
 impl Families<'_> {
-    /// Returns a node, and the causes of its wait for the nodes above it.
+    /// Returns the node of an Installation, and the causes of waits that the nodes above it repeat.
     fn installation(&self, installation: &Installation, depth: usize) -> (Node, Vec<Cause>) {
         let name = installation.name_any();
         let status = installation.status.as_ref();
@@ -269,7 +269,7 @@ fn in_order(one: &Node, other: &Node) -> Ordering {
     (&one.template, &one.name).cmp(&(&other.template, &other.name))
 }
 
-/// Adds the wait to a node, and returns the causes of that wait for the nodes above it.
+/// Adds the wait to a node. Returns the node, and the causes that the nodes above it repeat.
 fn told(mut node: Node, kind: &'static str, found: Option<Found>, below: Vec<Cause>) -> (Node, Vec<Cause>) {
     let causes = causes(kind, node.template.as_deref().unwrap_or(&node.name), found.as_ref(), below);
     node.waits_for = found.map(|found| found.wait);

@@ -36,7 +36,7 @@ macro_rules! reasons {
     };
 }
 
-// The texts equal those of Landscaper if it has the reason.
+// Where Landscaper has the same reason, the text is Landscaper's.
 reasons! {
     // Reasons before the rendering.
     CalculateContext "CalculateContext",

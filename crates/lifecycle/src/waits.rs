@@ -172,8 +172,8 @@ impl Found {
         Some(Self { wait: Wait { what: what.into(), since, next_look }, reach })
     }
 
-    /// Creates the wait of an object by itself. The service checks it with all objects that are not
-    /// at rest.
+    /// Creates the wait of an object that does not depend on objects of its tree. The service
+    /// checks the object in its regular round over all objects that are not at rest.
     fn own(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
         Self::new(Reach::Own, what, since, Some(Look::Within(LONGEST_LOOK)))
     }
@@ -189,7 +189,7 @@ impl Found {
     }
 }
 
-/// Wait of an object by itself, in the form that the objects above it repeat.
+/// Wait of an object that the objects above it repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
     kind: &'static str,

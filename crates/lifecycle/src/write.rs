@@ -1,7 +1,6 @@
-//! Writes of a job, as decisions: the caller executes them.
-//!
-//! [`prepare`](crate::prepare()) and the [`machine`](crate::machine) return them, and neither knows
-//! the other's.
+//! Writes of a job as data. The [`machine`](crate::machine) decides on them,
+//! [`prepare`](crate::prepare()) builds those of computed values, and the caller sends them to the
+//! API server.
 
 use groundwork_api::{DataObject, DeployItem, Execution, Installation, ObjectMeta, ResourceExt, Target};
 use k8s_openapi::api::core::v1::Secret;

@@ -14,7 +14,7 @@ use crate::package::{Package, base_name, is_yaml, owner, subpackages};
 pub(super) const FILE: &str = "package-context.yaml";
 /// Name of the ConfigMap.
 const NAME: &str = "kptfile.kpt.dev";
-/// Keys that the store owns.
+/// Keys whose values the package store sets.
 const RESERVED: [&str; 2] = ["name", "package-path"];
 
 /// Creates the context of a package in a deployment repository, or sets `name` and `package-path`
@@ -56,7 +56,8 @@ pub fn restore_context(merged: &mut Package, local: &Package, strategy: Strategy
         return;
     }
     let text = match merged.get(&local_path) {
-        // The upstream has another file with this name.
+        // The upstream has another file at this path, so the context becomes a further document of
+        // it.
         Some(old) => appended(old, &local_file.with(&[(document, &local_file)])),
         None => Some(local_text.clone()),
     };

@@ -47,8 +47,8 @@ pub(super) fn template(group: &str, kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Sets pairs of strings in a map: all of them, or only those whose keys exist. Returns the number
-/// of pairs considered.
+/// Sets pairs of strings in a map: all of them, or only those whose keys exist. Returns how many of
+/// the pairs the map contains afterwards, including those that needed no change.
 pub(super) fn set_strings(map: &mut Node, values: &[(String, String)], create: bool, meter: &Meter) -> usize {
     let Some(mapping) = map.as_mapping_mut() else { return 0 };
     let mut count = 0;

@@ -7,7 +7,7 @@ use super::fields::{Strings, pairs, set_strings, template, visit};
 use super::{group, text, type_of};
 use crate::render::ResourceList;
 
-/// Additional place in the config.
+/// Entry of the config: a further field of a kind that gets the annotations.
 struct Place {
     group: String,
     version: String,

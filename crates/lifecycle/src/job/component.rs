@@ -139,7 +139,8 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
     Ok(overwrites)
 }
 
-/// Returns warnings about rules for the author of an object with overwrites.
+/// Returns warnings about overwrite rules that have no effect, or an unusable one, for the author
+/// of the overwrites.
 pub fn findings(object: &str, overwrites: &Overwrites) -> Vec<Warning> {
     lint(overwrites).iter().map(|finding| warning(object, finding)).collect()
 }

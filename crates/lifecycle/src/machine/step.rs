@@ -42,8 +42,9 @@ pub enum Next {
     Write(Vec<Write>),
     /// Do nothing until an object changes.
     Rest,
-    /// Do nothing, for this tree, until another Installation makes progress. Its event announces
-    /// that. Because an event may get lost, check again from time to time.
+    /// Do nothing for this tree until another Installation makes progress. An event of that
+    /// Installation announces the progress. Because an event may get lost, check again from time to
+    /// time.
     Wait,
 }
 

@@ -204,7 +204,8 @@ impl Tree {
         self.items.present().filter_map(deadline).min()
     }
 
-    /// Returns an empty tree after a failed attempt. It keeps only facts that no object contains.
+    /// Returns the tree for the next attempt after a failed one: empty except for facts that no
+    /// object contains.
     pub fn forget(self) -> Self {
         Self { begun: self.begun, warned: self.warned, ..Self::new(self.namespace, self.name) }
     }

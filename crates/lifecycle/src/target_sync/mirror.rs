@@ -70,7 +70,7 @@ pub struct Obsolete {
 ///
 /// # Errors
 ///
-/// The name is that of the Secret with the credentials of the source, which must not be
+/// The mirror has the name of the Secret with the credentials of the source, which must not be
 /// overwritten.
 pub fn write(sync: &TargetSync, home: &Home, mirror: Mirror, now: &Time) -> Result<Vec<Write>, String> {
     let Mirror { name, data } = mirror;
@@ -158,8 +158,8 @@ pub fn everything(sync: &TargetSync, home: Home) -> Obsolete {
     }
 }
 
-/// Returns the leftover objects. `mirrored` lists the names of Secrets that are wanted with their
-/// Targets. The Target of the source is wanted as well.
+/// Returns the leftover objects. `mirrored` lists the names of Secrets that are wanted together
+/// with their Targets. The Target of the source cluster itself is never leftover.
 pub fn obsolete(sync: &TargetSync, mut home: Home, mirrored: &BTreeSet<String>) -> Obsolete {
     let to_source = sync.spec.target_to_source();
     home.targets.retain(|name, _| !mirrored.contains(name) && to_source != Some(name));

@@ -87,12 +87,12 @@ impl Names {
     }
 }
 
-/// Returns the selection of a TargetSync. Expressions are RE2, `*` selects all names, an empty text
-/// none (`installations.md` 1.5).
+/// Returns the selection of a TargetSync. Expressions are RE2. `*` selects all names, and an empty
+/// text selects none (`installations.md` 1.5).
 ///
 /// # Errors
 ///
-/// An invalid spec. The whole round waits for its correction.
+/// The spec is invalid. The TargetSync does nothing until a user corrects its spec.
 pub fn selection(spec: &TargetSyncSpec) -> Result<Selection, SpecError> {
     if !is_dns_subdomain(&spec.source_namespace) {
         return Err(SpecError::Namespace(spec.source_namespace.clone()));

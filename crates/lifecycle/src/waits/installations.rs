@@ -95,12 +95,12 @@ fn of_running(
                 let since = time(error.last_transition_time.as_ref());
                 return Found::new(Reach::InLine, what, since, Some(Look::Within(SIBLING_LOOK)));
             }
-            // In this phase, objects below wait only if they block a successor of this
-            // Installation.
+            // In these phases a job waits for an object below only if an old object under deletion
+            // is in the way of the new one with its name (`installations.md` 6.2, 8.6).
             failed().or_else(|| below(causes, None, clock))
         }
         Phase::ObjectsCreated | Phase::Completing | Phase::TriggerDelete => failed(),
-        // An error stays visible while the objects below continue.
+        // The status may still show an error that is over, so the objects below come first.
         Phase::Progressing | Phase::Deleting => {
             below(causes, times.and_then(|times| time(times.wait_time.as_ref())), clock).or_else(failed)
         }
@@ -115,7 +115,7 @@ fn of_deleted(installation: &Installation, around: Around<'_>) -> Option<Found> 
         Some(parent) if parent.job().is_running() && parent.job().id != installation.job().id => {
             turn(parent, since)
         }
-        // A user must request another job.
+        // After a failed deletion, services do nothing until a user requests another job.
         _ if installation.phase() == Phase::DeleteFailed && requested(installation).is_none() => None,
         None if around.is_root => Found::own("the job that deletes it to begin", since),
         _ => Found::unseen("the next job of the Installation that it belongs to, which deletes it", since),

@@ -196,8 +196,8 @@ fn cached_names(cache: &DeployItemCache) -> impl Iterator<Item = &String> {
 /// Reads items until the tree contains the current state of each.
 fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
     match execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref()) {
-        // Needed even for a complete tree: another replica may have created items since the tree
-        // was filled.
+        // The names in the status are needed even for a complete tree: another replica may have
+        // created items since the tree was filled.
         Some(cache) => tree.items.set_names(cached_names(cache)),
         None if !tree.items.is_complete() => return Some(Next::Read(Read::ListItems)),
         None => {}

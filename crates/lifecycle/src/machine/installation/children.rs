@@ -43,8 +43,8 @@ fn cached_names(cache: &SubInstallationCache) -> impl Iterator<Item = &String> {
 /// Reads children until the tree contains the current state of each; `None` when it does.
 pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     match installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref()) {
-        // Needed even for a complete tree: another replica may have created children since the tree
-        // was filled.
+        // The names in the status are needed even for a complete tree: another replica may have
+        // created children since the tree was filled.
         Some(cache) => tree.children.set_names(cached_names(cache)),
         None if !tree.children.is_complete() => return Some(Next::Read(Read::ListChildren)),
         None => {}

@@ -164,8 +164,8 @@ pub(super) fn check_again(
     tree: &mut Tree,
     installation: &Installation,
 ) -> Option<Result<Next, OperationError>> {
-    // The predecessors of a child have finished the shared job, and start no other one before it
-    // ends.
+    // All children share the job of their parent. The predecessors of a child have finished it, and
+    // get another one only after it ends.
     if !is_root(installation) || !imports_from_siblings(installation) {
         return None;
     }
@@ -235,7 +235,7 @@ pub(super) fn check_successors(
     }
     let Some(successors) = tree.successors.take() else { return Some(Next::Read(Read::Successors)) };
     if successors.is_empty() {
-        // The result stays valid for the rest of this phase.
+        // No sibling imports the exports any more. The empty list spares this phase further reads.
         tree.successors = Some(successors);
         return None;
     }
