@@ -19,7 +19,7 @@ use crate::functions::Limits;
 const MAX_LOG: u64 = 64 << 10;
 /// Longest pause between two checks of a program.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time in which the output that a program wrote before its group was killed has to arrive.
+/// Time limit for reading the rest of a program's output after its process group was killed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Runs programs. The options of rendering decide which ones may run.
@@ -114,7 +114,8 @@ impl Pipe {
         self.bytes.as_deref()
     }
 
-    /// Returns the whole output after the program has ended.
+    /// Returns the whole output after the program has ended; `None` if the output does not end
+    /// within [`LAST_WORDS`].
     fn rest(self) -> Option<Vec<u8>> {
         self.bytes.or_else(|| self.receiver.recv_timeout(LAST_WORDS).ok())
     }

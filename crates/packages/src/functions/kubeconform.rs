@@ -335,7 +335,7 @@ mod tests {
             error(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: a\n")).unwrap()
         };
         assert!(of("example.org/v1", "Site").contains("site_v1.json is no JSON"));
-        // No content of a package leads out of the folder of schemas.
+        // A kind or apiVersion in a package cannot name a file outside the folder of schemas.
         for (api_version, kind) in [("..//v1", "outside"), ("a/v1", "../outside"), ("v1/../..", "outside")] {
             assert!(of(api_version, kind).contains("there is no schema"), "{api_version} {kind}");
         }

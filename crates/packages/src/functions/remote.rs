@@ -64,7 +64,7 @@ impl RemoteRunner {
             exceeded: (length > self.limits.output).then(|| self.limits.too_long()),
             output: response.resource_list,
             log: String::from_utf8_lossy(&response.log).into_owned(),
-            // The runner answers with an error status if the function fails.
+            // The server reports a failed function as an error status, so a response means success.
             exit_code: 0,
         })
     }

@@ -60,7 +60,7 @@ impl Schemas {
     /// Reads a document, or keeps the path of a folder for later.
     ///
     /// # Errors
-    /// The path is neither.
+    /// The path is neither a folder nor a file with an OpenAPI document.
     pub fn open(path: &Path) -> Result<Self, SchemasError> {
         let found =
             fs::metadata(path).map_err(|cause| SchemasError::Read { path: path.to_owned(), cause })?;
@@ -223,7 +223,8 @@ fn compile(
     Ok(Arc::new(schema))
 }
 
-/// Changes a schema to Kubernetes' meaning of it.
+/// Translates the extensions of Kubernetes in a schema, such as `x-kubernetes-int-or-string`, to
+/// keywords of JSON Schema. With `strict`, unknown fields become errors.
 fn prepare(schema: &mut Value, strict: bool) {
     let Some(map) = schema.as_object_mut() else { return };
     if is_set(map, "x-kubernetes-int-or-string")

@@ -97,7 +97,8 @@ pub(crate) enum Pin {
     Ssh { address: IpAddr, alias: String },
 }
 
-/// Resolves the host of a remote, and refuses addresses that are not public. Blocks.
+/// Resolves the host of a remote, and refuses addresses that are not public. Blocks the thread
+/// during the DNS lookup.
 pub(crate) fn public(url: &str) -> Result<Pin, AddressError> {
     let default_port = match protocol(url) {
         "https" => 443,

@@ -49,7 +49,7 @@ impl Batches {
     }
 }
 
-/// Takes `own` and those waiting submissions that touch other refs.
+/// Takes `own`, and each waiting submission whose refs no earlier one of the batch touches.
 fn take(waiting: &mut Vec<Arc<Submission>>, own: &Arc<Submission>) -> Vec<Arc<Submission>> {
     let refs = |submission: &Submission| -> Vec<String> {
         submission.updates.iter().map(|update| update.reference.clone()).collect()

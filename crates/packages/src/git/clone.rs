@@ -285,13 +285,13 @@ impl BareClone {
         answer
     }
 
-    /// Returns the metrics of the clone's users.
+    /// Returns the metrics of the store that uses the clone.
     pub(crate) fn meters(&self) -> &Meters {
         &self.meters
     }
 
-    /// Takes the lock for pushes that move a branch: without it, concurrent ones would make each
-    /// other fail.
+    /// Takes the lock for pushes that move a branch: without the lock, concurrent pushes to a
+    /// branch would make each other fail.
     pub fn alone_on_branches(&self) -> MutexGuard<'_, ()> {
         self.branch_moves.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -55,8 +55,8 @@ struct At {
 /// Reads the content of a repository.
 ///
 /// # Errors
-/// The clone is damaged, or the look was interrupted. An invalid ref only becomes a problem in the
-/// snapshot, and does not affect other refs.
+/// The clone is damaged, or the look ([`Look`]) was interrupted. An invalid ref only becomes a
+/// problem in the snapshot, and does not affect other refs.
 pub(crate) fn discover(
     objects: &Objects,
     listing: &Listing,
@@ -79,8 +79,7 @@ pub(crate) fn discover(
     }
     let Discovery { mut snapshot, seen, directories, memory, .. } = discovery;
     if snapshot.left.is_none() {
-        // Drop the entries of deleted packages; only after a complete look, since others were not
-        // seen yet.
+        // Drop the entries of deleted packages. Only a complete look has seen all packages.
         memory.places.retain(|key, _| seen.contains(key));
         memory.facts.retain(|key, _| seen.contains(key));
         memory.refusals.retain(|directory, _| directories.contains(directory));
@@ -131,7 +130,7 @@ impl Discovery<'_> {
         places
     }
 
-    /// Reads the places, and counts the finished ones.
+    /// Reads refs by their meaning ([`Place`]), and counts in `read` those that are done.
     fn read(&mut self, places: &[(Place, ObjectId)], read: &mut usize) -> Result<(), ObjectsError> {
         let count = |read: &mut usize, look: &Look| {
             *read += 1;
@@ -180,7 +179,7 @@ impl Discovery<'_> {
         Ok(())
     }
 
-    /// Reads one place. A fault in its objects becomes a problem of this place alone.
+    /// Reads one ref. A fault in its objects becomes a problem of this ref alone.
     fn attempt(
         &mut self,
         place: &Place,
@@ -296,7 +295,8 @@ impl Discovery<'_> {
     }
 
     /// Returns the places of workspaces that exist both as draft and as proposed. If both are at
-    /// the same commit, the draft is the rest of a push. If not, a user has to decide.
+    /// the same commit, the draft is left over from an incomplete push. If not, a user has to
+    /// decide.
     fn both_kinds(&mut self, places: &[(Place, ObjectId)]) -> BTreeSet<Place> {
         let mut hidden = BTreeSet::new();
         let by_place: BTreeMap<&Place, ObjectId> =

@@ -73,7 +73,8 @@ impl Interrupt {
     }
 }
 
-/// One look at the content of a repository.
+/// One look at the content of a repository: a pass over its refs and commits within the time limit
+/// [`LOOK`]. The next look continues where this one ends.
 #[derive(Debug)]
 pub(crate) struct Look {
     interrupt: Interrupt,

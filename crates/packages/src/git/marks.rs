@@ -46,7 +46,7 @@ impl History {
     /// Continues reading, from the current head of the branch.
     ///
     /// # Errors
-    /// The look ends, or the clone is damaged.
+    /// The look was interrupted or its time is up, or the clone is damaged.
     pub(crate) fn read(
         &mut self,
         objects: &Objects,

@@ -236,7 +236,8 @@ impl Remote {
         match traced.status {
             Some(0) if traced.stderr.lines().any(has_spoken) => Ok(()),
             Some(0) => Err(RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)))),
-            // The first call took the end of some other answer for an empty listing.
+            // The call succeeded without a packet of the git protocol: `git` took the end of a
+            // foreign response for an empty listing.
             _ => {
                 let lines: Vec<&str> = traced.stderr.lines().filter(|line| !has_spoken(line)).collect();
                 Err(self.explained(RemoteError::Failed(words(&lines.join("\n")))))

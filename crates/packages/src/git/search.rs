@@ -31,7 +31,8 @@ enum Directory {
     Unreadable(String),
 }
 
-/// Trees that a search has read. If the look ends first, the next one continues with them.
+/// Trees that a search has read. If the time of the look is up first, the next look continues with
+/// them.
 #[derive(Debug)]
 pub(crate) struct Reading {
     start: ObjectId,

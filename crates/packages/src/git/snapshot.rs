@@ -1,4 +1,4 @@
-//! Content of a repository, as of one look.
+//! Content of a repository, as one look (`limits::Look`) has found it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub problems: Vec<String>,
     /// Number of further problems.
     pub more_problems: usize,
-    /// Progress of a look that ran out of time; the next one continues.
+    /// Progress of a look whose time was up; the next look continues.
     pub left: Option<Left>,
     /// True if a part could not be read: a revision that is missing here may exist.
     pub is_partial: bool,

@@ -39,9 +39,9 @@ const MEMORY: usize = 256 << 20;
 const MEMORY_SHARE: usize = 192 << 20;
 /// Longest wait of an answer for memory that others release.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause before the retry of a call that met another one on the same package.
+/// Pause before a call is repeated because another call on the same package was running.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
-/// Retries of a call that met another one.
+/// Number of these repetitions.
 const BUSY_ATTEMPTS: usize = 5;
 
 /// Client of a Porch server, through the API server.
@@ -124,7 +124,7 @@ impl Porch {
     /// # Errors
     /// See [`PorchError`].
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Revision>, PorchError> {
-        // No object can have an invalid name.
+        // An object with an invalid name cannot exist.
         let Ok(path) = object(namespace, REVISIONS, name) else { return Ok(None) };
         match self.send(Method::GET, &path, None).await {
             Ok(answer) => revision(answer, namespace).map(Some),

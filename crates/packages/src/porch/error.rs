@@ -58,8 +58,8 @@ pub enum Request {
     Other,
 }
 
-/// Row of the table. It applies if the status is one of these, and the text or the reason contains
-/// one of the words.
+/// Row of the table of errors (`packagevariants.md` 6.13). A row applies if the status is one of
+/// `statuses`, and the text or the reason contains one of the words.
 struct Row {
     statuses: &'static [u16],
     words: &'static [&'static str],
