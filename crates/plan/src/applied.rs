@@ -87,8 +87,8 @@ impl Changes {
         }
     }
 
-    /// Adds the changes of a kind that may contain secrets. Values that differ in the disguise are
-    /// hidden.
+    /// Adds the changes of a kind that may contain secrets. Values that differ after the
+    /// substitution of secrets ([`Landscape::disguised`]) are hidden.
     fn hidden<K>(
         &mut self,
         kind: &'static str,

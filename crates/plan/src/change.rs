@@ -90,8 +90,8 @@ pub enum Reason {
         #[serde(skip_serializing_if = "Option::is_none")]
         exporter: Option<String>,
     },
-    /// Jobs of Installations that it imports from trigger its job, even if their exports stay the
-    /// same.
+    /// Jobs of other Installations, from which this one imports, trigger its job, even if their
+    /// exports stay the same.
     PredecessorsRun {
         predecessors: Vec<String>,
     },

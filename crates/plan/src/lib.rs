@@ -101,7 +101,8 @@ impl Proofs<'_> {
     }
 }
 
-/// Planned roots in other walks, in the same order; empty if values are shown.
+/// Planned roots in the walks with other objects (see [`compare::Proofs`]), in the same order;
+/// empty if values are shown.
 #[derive(Debug, Default)]
 struct Others {
     before: Vec<Option<Node>>,

@@ -40,8 +40,8 @@ pub(crate) fn shown_differences(
     fields
 }
 
-/// Hides leaves that are not equal in all `others`. `marker` is used where `counterpart` has
-/// another leaf.
+/// Hides each leaf that is not equal in all `others`. A hidden leaf becomes `marker`, or [`HIDDEN`]
+/// if `counterpart` has the same leaf.
 fn mask(value: &Value, others: &[Option<&Value>], counterpart: Option<&Value>, marker: &str) -> Value {
     match value {
         Value::Object(members) if others.iter().all(|other| other.is_some_and(Value::is_object)) => {
