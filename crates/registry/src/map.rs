@@ -185,7 +185,8 @@ struct Entry {
 /// Store that has been opened.
 #[derive(Debug, Clone)]
 struct Opened {
-    /// Stamp of an archive, which is opened again after it has been written.
+    /// Stamp of the archive when it was opened. If the archive has another stamp by now, it is
+    /// opened again.
     stamp: Option<Stamp>,
     files: Files,
 }

@@ -60,7 +60,7 @@ impl Tree {
         }
     }
 
-    /// Returns the stamp of a file; of an archive that of the archive file.
+    /// Returns the stamp of a file. All files of an archive have the stamp of the archive file.
     pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
         let path = match self {
             Self::Directory(root) => root.join(name),

@@ -30,7 +30,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const READ: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// Time for a whole answer, so that one that drips byte by byte ends, too.
 const RECEIVE: Duration = Duration::from_secs(3600);
-/// Time for a body, beyond the time left when it begins, as long as enough of it arrives.
+/// Time for a body, in addition to the time that the allowance has left when the body begins. The
+/// allowance grows while enough bytes arrive.
 const BODY: Duration = Duration::from_secs(300);
 /// Time for a whole body that is sent.
 const SEND: Duration = Duration::from_secs(3600);

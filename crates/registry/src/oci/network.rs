@@ -22,7 +22,8 @@ use super::{OciRepository, peers::Peers};
 use crate::map::Registry;
 use crate::tree::malformed;
 
-/// Cached clients; beyond that all are dropped and created again when needed.
+/// Largest number of cached clients. When it is reached, all clients are dropped, and created again
+/// when needed.
 const MOST_CLIENTS: usize = 500;
 /// Hosts that are this machine, where traffic without TLS cannot be read on the way.
 const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
