@@ -7,7 +7,7 @@ use crate::{NameError, shown};
 
 /// Names that Windows reserves for devices, with any extension; `COM` and `LPT` also have a digit.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
-/// Digits of `COM` and `LPT`; Windows also accepts the raised ones.
+/// Digits of `COM` and `LPT`; Windows also accepts the superscript ones.
 const DIGITS: &str = "123456789¹²³";
 
 /// Beginnings of the short names that NTFS may give to `.git`, `.gitmodules` and `.gitattributes`,
@@ -15,7 +15,7 @@ const DIGITS: &str = "123456789¹²³";
 /// taken.
 const SHORT_GIT: &str = "git";
 const SHORT_SETTINGS: [&str; 4] = ["gitmod", "gitatt", "gi7eba", "gi7d29"];
-/// Letters of a hash that remain in front of a long number.
+/// Fewest letters of such a beginning that remain in front of a long number.
 const LEAST_OF_HASH: usize = 3;
 
 /// Files that change git's behaviour, in any folder of a work tree.
