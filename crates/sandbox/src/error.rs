@@ -83,7 +83,7 @@ pub enum StartError {
     Hello(#[source] io::Error),
 }
 
-/// A message cannot be decoded, or not be encoded.
+/// Reason why a message cannot be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("a message of another form")]
 pub struct FormError;

@@ -39,15 +39,15 @@ pub(crate) struct Metrics {
 pub(crate) enum Gone {
     /// The caller no longer waits for its work.
     Abandoned,
-    /// It waited for an answer while others waited for its place.
+    /// The worker waited for an answer while other work waited for its place.
     GaveWay,
-    /// It keeps too much memory after its work.
+    /// The worker keeps too much memory after its work.
     NotAtRest,
-    /// It has a low priority since a long piece of work.
+    /// The worker has a low priority since a long piece of work, and a priority cannot be raised.
     Yielded,
     /// There are more workers than are needed.
     Idle,
-    /// Another process ended it while it was idle.
+    /// Another process ended the worker while it was idle.
     Lost,
 }
 
