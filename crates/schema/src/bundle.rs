@@ -7,8 +7,8 @@
 //! ```
 //!
 //! References count only in schemas that are applied to a value; other parts may refer to anything.
-//! References are followed in the order of their places, those of other documents later, so that
-//! the same one is refused each time.
+//! References are followed in the order of their places, those of other documents later. So if
+//! several references lead to no document, the same one is reported each time.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -544,8 +544,8 @@ fn unname(members: &mut Map<String, Value>, draft: Draft) {
     }
 }
 
-/// Returns the source, document and pointer, of a part of the one document, given its pointer
-/// there.
+/// Returns the document, and the pointer in it, from which a part of the bundle comes. `pointer` is
+/// the pointer of the part in the bundle.
 pub(crate) fn origin(pointer: &str) -> String {
     let held = pointer.strip_prefix('/').and_then(|rest| rest.strip_prefix(HOLDER)?.strip_prefix('/'));
     match held {

@@ -1,5 +1,6 @@
-//! The cost of a check, computed before the check (`blueprints.md` 3.7.4): sixty rules that each
-//! refer to the next one twice are a small schema and an endless check.
+//! Bound on the cost of a check, computed before the check (`blueprints.md` 3.7.4). The bound is
+//! needed because a small schema can cause an endless check, for example with sixty rules that each
+//! refer to the next one twice.
 //!
 //! Each rule counts once for each place of the value to which it is applied, as if no rule failed
 //! early, and once more for each `unevaluated...` around it. Each pair of rule and place is
@@ -31,15 +32,16 @@ pub(crate) enum TooExpensive {
     Patterns,
 }
 
-/// Largest total weight of a schema's patterns (see [`regexp::weight`]): a hundred megabytes and
-/// half a second.
+/// Largest total weight of a schema's patterns (see [`regexp::weight`]). Patterns of this weight
+/// take about a hundred megabytes, and half a second to compile.
 const MOST_PATTERNS: usize = 1_000_000;
 /// Bytes of text, times the weight of the pattern searched in them, that take as long as a step.
 const SEARCHED_PER_STEP: u64 = 16;
 
 /// The format of texts that are patterns. Checking it reads the text as a pattern.
 const PATTERN_FORMAT: &str = "regex";
-/// Weight for the cost of reading such texts, per byte: `\p` has hundreds of parts.
+/// Weight of each byte of a text that is parsed as a pattern: a short class such as `\p{L}` expands
+/// to hundreds of ranges.
 const READING: usize = 6_000;
 
 fn weight(pattern: &str) -> usize {

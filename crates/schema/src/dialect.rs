@@ -17,7 +17,8 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect: by `$schema` of the root, else the default, a URI.
+    /// Returns the dialect that `$schema` of the root names, or else the one with the URI
+    /// `default`.
     ///
     /// # Errors
     ///

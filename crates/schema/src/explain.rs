@@ -60,8 +60,8 @@ impl Finding {
 
 /// Longest chain of references that is followed.
 const DEEPEST: usize = 200;
-/// Rules applied to places after which the explanation of a ring of rules is given up. Rings allow
-/// many ways, which the cost of a check does not show.
+/// Largest number of rules applied in the explanation of a schema with a ring of rules. The bound
+/// on the cost of a check does not cover such a ring, which can be followed in many ways.
 const MOST_STEPS: u32 = 200_000;
 /// Address that Helm's library gives to the schema.
 pub const PLACE: &str = "file:///values.schema.json";

@@ -304,7 +304,7 @@ fn regex(text: &str) -> Checked {
     Pattern::compile(text).map(drop).map_err(|error| format!("error parsing regexp: {error}"))
 }
 
-/// Go's `Atoi`.
+/// Parses an integer as Go's `Atoi` does, with Go's errors.
 fn integer(text: &[u8]) -> Result<i64, String> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     let read = std::str::from_utf8(text).map(str::parse::<i64>);
@@ -320,7 +320,8 @@ fn integer(text: &[u8]) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    /// The answers are those of Helm's library for draft 7: the reason, or an empty text.
+    /// The expected results were recorded from Helm's library for draft 7: the reason, or an empty
+    /// text.
     #[test]
     fn recorded_answers() {
         let recorded: Vec<(String, String, Option<String>)> =

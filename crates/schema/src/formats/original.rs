@@ -93,7 +93,7 @@ fn is_email(text: &str) -> bool {
     reader.address().is_some() && reader.skip_comments().is_some() && reader.rest.is_empty()
 }
 
-/// The rest of an address.
+/// Parser of an address, with the rest of the text.
 struct Address<'t> {
     rest: &'t str,
 }
@@ -226,7 +226,7 @@ fn is_atom(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The answers are those of gojsonschema.
+    /// The expected results were recorded from gojsonschema.
     #[test]
     fn recorded_answers() {
         let recorded: Vec<(String, String, bool)> =
