@@ -67,15 +67,14 @@ impl Default for TelemetryArguments {
     }
 }
 
-/// Returns arguments as they are when nobody sets them. Environment variables have no effect.
+/// Returns arguments with the defaults that their help shows. Environment variables have no effect.
 ///
-/// `Default` of arguments says the same as their help by this function, without a second list of
-/// the values.
+/// Arguments implement `Default` by this function, so the values are not listed a second time.
 pub fn defaults<A: Args>() -> A {
     let command = A::augment_args(Command::new("defaults").no_binary_name(true));
     let command = command.mut_args(|argument| argument.env(Resettable::Reset));
-    // An argument without a default, or with an invalid one, fails here, and so does each test of
-    // the service.
+    // An argument without a default, or with an invalid one, ends the process here, so each test of
+    // the service finds the mistake.
     let matches = command.try_get_matches_from(std::iter::empty::<OsString>());
     matches.and_then(|matches| A::from_arg_matches(&matches)).unwrap_or_else(|error| error.exit())
 }

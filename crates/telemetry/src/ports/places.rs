@@ -160,7 +160,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
         taken.silent.remove(&self.number);
-        // A place that another connection has taken over was given back then.
+        // If another connection has taken over the place, the place was given back at that moment.
         if !self.end.is_cancelled() {
             taken.give_back(self.address);
         }

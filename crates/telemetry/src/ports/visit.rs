@@ -34,7 +34,7 @@ struct Silence {
     place_is_needed: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-/// Other end of a connection. Clones are the same.
+/// Client at the other end of a connection. Clones refer to the same connection.
 #[derive(Debug, Clone)]
 pub struct Guest(Arc<Inner>);
 
