@@ -106,7 +106,7 @@ impl Output {
     }
 
     /// Returns the JSON that reading [`Output::to_yaml`] would give, without writing the text.
-    /// Returns `None` if only the text can tell.
+    /// Returns `None` for values whose JSON depends on the written text, such as binary content.
     pub fn to_read_json(&self) -> Option<serde_json::Value> {
         yaml::to_read_json(&self.node.value)
     }

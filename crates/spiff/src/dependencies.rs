@@ -69,8 +69,8 @@ impl Dependencies {
         Self { tracked: vec![root], children: HashMap::default(), pass: 0 }
     }
 
-    /// Begins a pass. The marks of the pass before become current. Marks that were never taken
-    /// expire: no way led to them.
+    /// Begins a pass. The marks of the pass before become current. Older marks expire: no walk of
+    /// that pass reached their places.
     pub(crate) fn begin_pass(&mut self) {
         self.pass += 1;
     }

@@ -54,7 +54,7 @@ impl<'s> Cursor<'s> {
         Self::of(nodes.iter().map(|node| node.and_then(|node| stub_step(node, step))).collect())
     }
 
-    /// Returns the node of the first stub that has a node which a default does not imply
+    /// Returns the node of the nearest stub in which the node does not come from a default
     /// (`spiff.md` 3.4).
     pub(crate) fn find(&self) -> Option<&'s Node> {
         self.nodes().find(|node| !node.has(Flags::IMPLIED))

@@ -337,9 +337,9 @@ impl<'e> Run<'e> {
         found
     }
 
-    /// Returns the first of these scopes with the name. Maps without it are recorded as read.
-    /// Nested maps are found on one way from the root. Each scope costs work, because nested
-    /// templates have many.
+    /// Returns the first of these scopes with the name. Maps without the name are recorded as read.
+    /// Maps that are nested in one another are found in one walk from the root. Each scope costs
+    /// work, because nested templates have many.
     pub(crate) fn scope_with<'s>(
         &mut self,
         scopes: impl Iterator<Item = &'s ScopeRef>,

@@ -95,7 +95,7 @@ fn variables(value: &Value) -> Result<Vec<Variable>, String> {
     }
 }
 
-/// `VAR: values` or `IDX,VAR: values`.
+/// Parses a variable in the form `VAR: values` or `IDX,VAR: values`.
 fn from_key(key: &str, values: &Value) -> Result<Variable, String> {
     let parts: Vec<&str> = key.split(',').map(str::trim).collect();
     match parts.as_slice() {
@@ -105,7 +105,7 @@ fn from_key(key: &str, values: &Value) -> Result<Variable, String> {
     }
 }
 
-/// `{ name, values, index? }`.
+/// Parses a variable in the form `{ name, values, index? }`.
 fn from_entry(entry: &Value) -> Result<Variable, String> {
     let Value::Map(map) = entry else {
         return Err(format!("control variable list entry requires may but got {}", entry.type_name()));

@@ -1,5 +1,5 @@
-//! Generator of random documents: references over few names, so that they meet, and everything that
-//! merges.
+//! Generator of random documents with references and merges. Names are few, so that references
+//! often find a node.
 
 use std::fmt::Write as _;
 

@@ -78,7 +78,8 @@ fn found_cases_give_the_same() {
     let case =
         |template: &str| documents::Case { template: template.to_owned(), stubs: Vec::new(), control: false };
     let engine = Engine::new();
-    // An entry becomes a map with a name, and gives its neighbour another path.
+    // An entry of the list becomes a map with a name in a later pass, and then its neighbour has
+    // another path.
     let renamed = case(
         "c:\n- (( ( $a = (|x|->x b)(b) ) a ))\n- name: (( a ))\n  <<: (( merge required ))\n\
          b:\n  a: (( &temporary ))\n  name: x\n",

@@ -37,8 +37,8 @@ pub(crate) fn cascade(
     apply(run, template, &stubs, outer, source)
 }
 
-/// Processes the stubs from the far end. `own_tags`: each is a document of a stream, whose tags end
-/// with it.
+/// Processes the stubs, the farthest first. `own_tags` means that each is a document of a stream,
+/// whose tags end with it.
 pub(crate) fn prepare(
     run: &mut Run<'_>,
     stubs: Vec<Node>,

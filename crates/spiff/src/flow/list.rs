@@ -210,7 +210,8 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
     ) -> Result<EntrySteps, EvalError> {
-        // Entries that waited for their key are flowed now.
+        // All entries by position. Those in `positions` have an expression as key, and are flowed
+        // so that the key gets a value.
         let by_index = |positions: HashSet<usize>| {
             let index = |position| Some(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
             let steps = (0..list.len()).map(index).collect();

@@ -87,11 +87,11 @@ pub(super) fn md5crypt_check(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(md5_hash(password, magic, salt) == hash))
 }
 
-/// The word that makes Apache's hash of the MD5 hash of crypt(3).
+/// Prefix of Apache's variant of the MD5 password hash of crypt(3).
 const APACHE: &str = "apr1";
 
-/// Returns the MD5 password hash of crypt(3), with any word as its kind and the salt in full
-/// length.
+/// Returns the MD5 password hash of crypt(3). `magic` names the variant. The whole salt is used,
+/// not only its first eight characters.
 fn md5_hash(password: &str, magic: &str, salt: &str) -> String {
     let (secret, seasoning) = (password.as_bytes(), salt.as_bytes());
     let alternate = Md5::new().chain_update(secret).chain_update(seasoning).chain_update(secret).finalize();

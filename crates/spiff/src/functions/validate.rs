@@ -316,7 +316,7 @@ fn value_set(value: &Value, arguments: &[Value]) -> Checked {
 }
 
 fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
-    // spiff++ confuses the messages of `lt` and `le`; they are kept.
+    // spiff++ swaps the messages of `lt` and `le`, and so does this function.
     let (name, operation, positive, negative) = match operator {
         "gt" | ">" => ("gt", Operator::Greater, "greater than", "less or equal to"),
         "ge" | ">=" => ("ge", Operator::GreaterEqual, "greater or equal to", "less than"),

@@ -30,8 +30,6 @@ pub enum Value {
     /// `!!binary`.
     Binary(Arc<[u8]>),
     List(Arc<List>),
-    /// An integral number that came through bindings: a float to spiff++, but usable where an
-    /// integer is needed (`spiff.md` 14.2).
     Map(Arc<Map>),
     /// An expression that has no value yet.
     Expression(Pending),

@@ -174,8 +174,8 @@ fn float_text(value: f64) -> String {
     }
 }
 
-/// The YAML dialect of spiff++: it takes more words and texts for other types than other tools do,
-/// and writes all of UTF-8 without escapes **[D2]**.
+/// The YAML dialect of spiff++: it reads more plain texts as other types than other tools do, and
+/// writes all of UTF-8 without escapes **[D2]**.
 struct Spiff;
 
 impl Dialect for Spiff {
