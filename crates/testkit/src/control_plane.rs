@@ -183,7 +183,7 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// Returns the process of the API server.
+    /// Returns the process id of the API server.
     ///
     /// # Errors
     /// The server was never started.

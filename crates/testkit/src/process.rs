@@ -232,7 +232,7 @@ impl Process {
         self.tell("start\n")
     }
 
-    /// Returns the process of the server.
+    /// Returns the process id of the server.
     pub(crate) fn pid(&self) -> Result<u32, StartError> {
         let start = Instant::now();
         loop {

@@ -27,12 +27,12 @@ impl Program {
         self.process.folder().join("log")
     }
 
-    /// Returns its folder, which is removed together with it.
+    /// Returns the folder of the program, which is removed when this handle is dropped.
     pub fn folder(&self) -> &Path {
         self.process.folder()
     }
 
-    /// Returns its process.
+    /// Returns the process id of the program.
     ///
     /// # Errors
     /// The program was never started.
