@@ -9,7 +9,7 @@ use crate::events::UNINDENTED;
 
 /// Lines that are repaired in one text; each costs another reading.
 const MOST_LINES: usize = 500;
-/// Bytes that all readings together may take.
+/// Bytes of text that all readings together may cover.
 const MOST_BYTES: usize = 64 << 20;
 
 pub(super) fn read<T>(text: &str, read: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {
