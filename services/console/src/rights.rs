@@ -62,8 +62,8 @@ impl Rights {
         Self { access, visible }
     }
 
-    /// Returns where a user may `get` objects of a kind. Only `namespaces`, which contain such
-    /// objects, are asked about.
+    /// Returns the namespaces in which a user may `get` objects of a kind. Asks only about
+    /// `namespaces`, which contain such objects.
     ///
     /// # Errors
     ///

@@ -94,7 +94,7 @@ struct DifferenceView {
 }
 
 impl ComparisonPage {
-    /// A page before two variants are chosen.
+    /// Creates the page before two variants are chosen.
     pub(crate) fn new(set: Place, choice: Choice) -> Self {
         Self { set, left: None, right: None, differences: Vec::new(), left_out: 0, choice }
     }

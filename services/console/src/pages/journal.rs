@@ -14,7 +14,7 @@ use crate::console::PageError;
 use crate::landscape::Place;
 use crate::request::Request;
 
-/// Default number of entries. The maximum below it is that of the renderer's call.
+/// Default number of entries. `MOST_ENTRIES` is the maximum of the renderer's call.
 const ENTRIES: i32 = 1_000;
 const MOST_ENTRIES: i32 = 10_000;
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::request::{Request, encoded};
 
-/// Default number of rows on a page. The maximum follows.
+/// Default number of rows on a page; `MOST_ROWS` is the maximum.
 const ROWS: usize = 50;
 const MOST_ROWS: usize = 200;
 

@@ -156,7 +156,7 @@ pub(crate) struct SetPage {
     #[serde(flatten)]
     paging: Paging,
     variants: Vec<VariantView>,
-    /// Form that compares two of all its variants.
+    /// Form that compares two variants of the set.
     #[serde(skip)]
     choice: Choice,
 }
