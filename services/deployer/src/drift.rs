@@ -35,7 +35,7 @@ pub(crate) async fn check(
     let repairs = check.drift.mode == DriftMode::Repair;
     let may_repair = repairs && obstacle.is_none() && report.is_repairable();
     report.problems.extend(obstacle);
-    // Read again as late as possible: rendering the chart may have taken a while.
+    // Read the item again as late as possible: rendering the chart may have taken a while.
     if may_repair && is_unchanged(round).await? {
         check.repair(&objects, &mut report).await;
     }

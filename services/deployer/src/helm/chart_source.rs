@@ -353,7 +353,8 @@ fn of_index(
             OperationError::transient("TemplateChart", Reason::GetHelmChart, text)
         }
     })?;
-    // Before the archive is fetched: an index may take 64 MiB of the memory for answers.
+    // Release the index before the archive is fetched: it may take 64 MiB of the memory for
+    // answers.
     drop((index, held));
     let is_absolute = entry.url.contains("://");
     let url = if is_absolute {

@@ -95,7 +95,8 @@ impl ReleaseRun<'_> {
     async fn delete_objects(&mut self, record: &Record, waits: bool) -> Result<Option<Waiting>, ApplyError> {
         let namespace = self.owner.namespace.clone();
         let mut objects = objects(self.cluster, record.manifest(), &namespace, Unknown::IsSkipped).await?;
-        // In Helm's order of kinds for an uninstall, not in the order of the manifest.
+        // Delete the objects in Helm's order of kinds for an uninstall, not in the order of the
+        // manifest.
         objects.sort_by(|left, right| compare_for_uninstall(&left.kind.kind, &right.kind.kind));
         let surplus: Vec<_> = objects.iter().map(|object| surplus(object, waits)).collect();
         let left = self.give_up(&surplus).await?.left;

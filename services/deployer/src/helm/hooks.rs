@@ -106,7 +106,8 @@ impl Hooks<'_, '_> {
                 return Ok(Some(waiting));
             }
         }
-        // Deleted in reverse order, and only after all hooks of the event have succeeded.
+        // Delete the objects of hooks in reverse order, and only after all hooks of the event have
+        // succeeded.
         for &index in order.iter().rev() {
             let hook = record.hooks()[index].clone();
             if Run::of(&hook, event) == Some(Run::Over) {
@@ -199,7 +200,7 @@ impl Hooks<'_, '_> {
         hook["last_run"]["phase"] = json!("Failed");
         hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
         let failed = hook.clone();
-        // Read first: deleting the pods deletes their logs.
+        // Read the logs first: deleting the pods deletes their logs.
         let logs = self.logs(&failed, FAILED).await?.join("\n");
         if has_policy(&failed, FAILED) {
             self.delete_objects(&failed).await?;

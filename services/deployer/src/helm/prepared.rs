@@ -93,7 +93,8 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
     if item.annotations().contains_key(render_only::OLD_RULES) {
         tell(format!("the annotation {} is without effect", render_only::OLD_RULES));
     }
-    // Told once: the status of this round no longer marks the old release as current.
+    // This warning is reported once: the status of this round no longer marks the old release as
+    // current.
     for release in releases(item).iter().filter(|release| release["current"] == true) {
         if !is_named(release, configuration) {
             let (namespace, name) = (&release["namespace"], &release["name"]);

@@ -515,8 +515,8 @@ fn remembered(reference: &Reference, applied: Applied) -> ManagedResource {
     ManagedResource { applied: Some(applied), ..ManagedResource::new(reference.clone()) }
 }
 
-/// Returns the cluster with Helm's field manager. Clusters are shared between items, so the
-/// original keeps its own.
+/// Returns a copy of the cluster with Helm's field manager. Clusters are shared between items, so
+/// the shared one keeps its field manager.
 pub(super) fn as_helm(cluster: &Arc<Cluster>) -> Arc<Cluster> {
     Arc::new(cluster.with_manager("helm"))
 }
