@@ -99,8 +99,8 @@ impl Handler for ResolverHandler {
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         let namespace = request.key.namespace.as_deref().unwrap_or_default();
         if let Some(words) = request.set_aside.due() {
-            // A failed reconcile between jobs does no harm, so a set-aside key is only logged. The
-            // next job calls `Resolve`.
+            // A failed reconcile between jobs does no harm. So a key whose reconciles have killed
+            // processes is only logged here, and the next job calls `Resolve` all the same.
             tracing::error!(key = %request.key, "{words}");
             return Ok(Reconciled::default());
         }
