@@ -87,7 +87,8 @@ struct WaitingRow {
     job: JobView,
     #[serde(rename = "waitsFor")]
     waits_for: Vec<Place>,
-    /// Absent where the job of the object itself is already past that step.
+    /// Next check of the awaited Installations; absent once the job has passed the phase in which
+    /// it waits for them.
     #[serde(flatten)]
     next_look: Option<Look>,
 }
