@@ -248,7 +248,8 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             after.target_counts = expansion.target_counts.iter().copied().map(number).collect();
             after.variants_ready = Some(number(*ready));
-            // A guarded plan writes no child, so the count in the status stays.
+            // A plan whose deletions wait for a confirmation (`DeletionGuarded`) writes no child,
+            // so the count in the status stays.
             if guarded.is_none() {
                 after.variant_count = Some(number(expansion.variants.len()));
             }

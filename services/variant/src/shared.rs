@@ -1,6 +1,7 @@
 //! State that the controllers of sets, variants and packages share.
 //!
-//! The handler makes it from events, and the reconcilers read it. Nothing here calls either.
+//! The handler fills this state from events, and the reconcilers read it. This module calls neither
+//! of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

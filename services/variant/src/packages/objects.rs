@@ -131,7 +131,8 @@ fn same_but_status(one: &PackageRevision, other: &PackageRevision) -> bool {
     one.spec == other.spec && one.metadata == other.metadata
 }
 
-/// Removes the finalizer of an object whose revision git has lost, or keeps.
+/// Removes the finalizer of an object whose revision is gone from git, or stays in git without the
+/// object.
 pub(crate) async fn release(object: &PackageRevision, objects: &Objects) -> Result<(), ReconcileError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     if object.finalizers().iter().any(|name| name == FINALIZER) {

@@ -68,7 +68,7 @@ pub(crate) async fn handle(
     }
     let reading = store.register(key, &as_read, objects);
     let synced = telling(&mut repository, objects, reading, || store.progress(key)).await;
-    // A shorter pause than that of the schedule after a failure or an incomplete sync.
+    // After a failure or an incomplete sync, the pause is shorter than that of the schedule.
     let mut pause = UNUSABLE;
     let observed = match &synced {
         Ok(registered) => {
