@@ -59,8 +59,8 @@ impl Source {
 }
 
 fn is_public(document: &[&str]) -> bool {
-    // Members of the object itself begin at column 1. A document with two of a name is not plainly
-    // one object.
+    // Members of the object itself begin at column 1. A document in which one of them occurs twice
+    // may be something else than one object, so its lines do not show.
     let values = |member: &str| -> Vec<&str> {
         let values = document.iter().filter_map(|line| line.strip_prefix(member));
         values.map(|value| value.trim().trim_matches(['"', '\''])).collect()

@@ -33,7 +33,8 @@ fn name_of(path: &Path) -> String {
     archive.map(str::to_owned).unwrap_or(name)
 }
 
-/// Writes the page about a blueprint that has its defaults, with these static nested installations.
+/// Writes the page about a blueprint whose defaults are filled in, with these static nested
+/// installations.
 fn page(title: &str, definition: &Definition, templates: &[InstallationTemplate]) -> String {
     let title = if title.is_empty() { "Blueprint".to_owned() } else { cell(title) };
     let sections = [

@@ -79,7 +79,7 @@ fn collect<'a>(node: &'a Node, label: String, branch: String, below: &str, lines
     errors.extend(executions.iter().filter_map(|node| Some(("Execution: ", node.error.as_ref()?))));
     let children: Vec<&Node> =
         executions.iter().flat_map(|execution| &execution.nodes).chain(nested).collect();
-    // Lines below a node stand beside the branch to its children.
+    // Errors and waits of a node are printed beside the branch to its children.
     let beside = if children.is_empty() { "  " } else { "│ " };
     lines.push(Line { branch, below: format!("{below}{beside}"), label, node, errors });
     for (index, child) in children.iter().enumerate() {
