@@ -11,7 +11,7 @@ use crate::{commands, servers};
 
 /// Test that does more work if a variable asks for it.
 struct Run {
-    /// Package and target.
+    /// Arguments of cargo that select the package and the test target.
     package: &'static [&'static str],
     test: &'static str,
     /// Environment variable for the amount of work.

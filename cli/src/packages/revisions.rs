@@ -109,7 +109,7 @@ pub(super) enum Verb {
 pub(super) enum Step {
     Move(Lifecycle),
     Delete,
-    /// The revision is in the wanted stage already.
+    /// There is nothing to do, because the revision is in the wanted stage already.
     Nothing,
 }
 

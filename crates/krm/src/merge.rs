@@ -79,7 +79,7 @@ pub struct Merged {
 pub enum MergeError {
     #[error("unrecognized update strategy {0}")]
     Strategy(String),
-    /// `fast-forward` into a package with local changes.
+    /// A `fast-forward` is refused because the package has local changes.
     #[error("local package files have been modified: [{}].\n  use a different update --strategy.", .0.join(" "))]
     Modified(Vec<String>),
     #[error("subpackage {0:?} added in both upstream and local")]
@@ -134,7 +134,7 @@ pub fn merge(
     Ok(merge.merged)
 }
 
-/// The three versions.
+/// Local, original and updated version of the package.
 #[derive(Debug, Clone, Copy)]
 struct Trees<'a> {
     original: &'a Package,

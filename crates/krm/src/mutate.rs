@@ -25,7 +25,7 @@ pub trait Cluster {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Listed<'a> {
     Objects(Vec<&'a Value>),
-    /// The kind is cluster-scoped.
+    /// The kind is cluster-scoped, so its objects cannot be injected.
     ClusterScoped,
     /// Error message of the API.
     Failed(String),

@@ -23,7 +23,7 @@ pub(crate) enum Schema<'a> {
 pub(crate) enum Keys {
     /// Values of key fields, the first of which is required.
     Fields(Vec<Key>),
-    /// Whole value of the element.
+    /// The whole value of the element identifies it.
     Value,
 }
 

@@ -158,7 +158,7 @@ pub(crate) enum Reach {
     Own,
     /// Other objects of the same tree, which go first.
     InLine,
-    /// Objects below.
+    /// Objects below the waiting one.
     Below,
 }
 

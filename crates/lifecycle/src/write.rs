@@ -12,7 +12,7 @@ pub enum Write {
     Installation(Change<Installation>),
     /// A nested installation.
     Child(Change<Installation>),
-    /// Another Installation of the same scope.
+    /// Write of another Installation of the same scope.
     Sibling(MetadataPatch),
     Execution(Change<Execution>),
     DeployItem(Change<DeployItem>),

@@ -47,7 +47,7 @@ pub trait Sources: Send + Sync {
     ) -> Result<Arc<dyn Repository>, RepositoryError>;
 }
 
-/// Uses the same repositories for all Contexts.
+/// Repositories without credentials of Contexts: every Context gets the same ones.
 impl<R: Repositories> Sources for R {
     fn open_for(
         &self,

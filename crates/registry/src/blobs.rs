@@ -24,7 +24,7 @@ pub(crate) trait Blobs {
     /// Opens a manifest.
     fn manifest(&self, digest: &Digest) -> Result<Blob, RepositoryError>;
 
-    /// Opens content other than a manifest.
+    /// Opens a blob that is not a manifest.
     fn blob(&self, digest: &Digest) -> Result<Blob, RepositoryError>;
 
     /// Reads a whole blob into memory.

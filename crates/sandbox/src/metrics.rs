@@ -45,7 +45,7 @@ pub(crate) enum Gone {
     NotAtRest,
     /// The worker has a low priority since a long piece of work, and a priority cannot be raised.
     Yielded,
-    /// There are more workers than are needed.
+    /// The pool has more workers than it needs, and the worker was idle.
     Idle,
     /// Another process ended the worker while it was idle.
     Lost,

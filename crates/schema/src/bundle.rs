@@ -34,7 +34,7 @@ const HOLDER: &str = "$files";
 /// The reason why a schema and its documents cannot be bundled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// No document has this address.
+    /// A reference leads to an address that no document has.
     #[error("schema reference {0} is not allowed")]
     NotHeld(String),
     /// A document is not a schema; the text is that of Helm's library.

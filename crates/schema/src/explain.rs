@@ -71,7 +71,7 @@ pub(crate) struct Explainer<'s> {
     root: &'s Value,
     draft: Draft,
     formats: Formats,
-    /// Steps that are left, if they are limited.
+    /// Steps that the explanation may still take; `None` without a limit.
     steps: Cell<Option<u32>>,
 }
 
@@ -500,7 +500,7 @@ impl<'s> Explainer<'s> {
         }
     }
 
-    /// Returns the faults of rules that combine others.
+    /// Returns the faults of keywords that combine other schemas, such as `allOf` and `not`.
     fn combined(
         &self,
         schema: &Map<String, Value>,

@@ -20,9 +20,9 @@ const AXE_DIGEST: &str = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f5
 /// Files that a test of a page needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrowserFiles {
-    /// Chromium.
+    /// Path of the program Chromium.
     pub browser: PathBuf,
-    /// ChromeDriver, which speaks WebDriver for it.
+    /// Path of ChromeDriver, which controls Chromium through the WebDriver protocol.
     pub driver: PathBuf,
     /// The script of axe-core.
     pub axe: PathBuf,

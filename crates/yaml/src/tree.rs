@@ -70,7 +70,7 @@ pub enum Notation {
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     pub pairs: Vec<Pair>,
-    /// True for `{a: b}` instead of lines.
+    /// True if the mapping is written in flow form, `{a: b}`.
     pub is_flow: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Pair {
 #[derive(Debug, Clone, Default)]
 pub struct Sequence {
     pub items: Vec<Node>,
-    /// True for `[a, b]` instead of lines.
+    /// True if the list is written in flow form, `[a, b]`.
     pub is_flow: bool,
 }
 

@@ -258,7 +258,7 @@ fn reason(error: &ApiError) -> Option<Reason> {
 
 /// Result of an attempt.
 enum Progress {
-    /// No step is left before an object changes.
+    /// No step is left until an object changes.
     Done,
     /// Steps are left; the key is requeued behind the others.
     Partial,

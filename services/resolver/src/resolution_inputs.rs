@@ -47,7 +47,7 @@ fn without_secrets<S: Serializer>(objects: &ObjectSet, serializer: S) -> Result<
 pub(crate) enum Depth {
     /// Only the objects that decide about the reference.
     Reference,
-    /// Also the OCM configuration.
+    /// The same objects, and the OCM configuration.
     Repositories,
 }
 

@@ -132,7 +132,7 @@ struct Decoded {
     descriptor: LoadedDescriptor,
 }
 
-/// Scope in which a version keeps its content.
+/// Scope in which each component version has one answer: a job in its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Scope {
     namespace: Arc<str>,

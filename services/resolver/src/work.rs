@@ -39,7 +39,7 @@ pub(crate) enum Task<I> {
 #[derive(Debug, Clone)]
 pub(crate) enum Evaluators {
     Pool(Pool),
-    /// This process, with the same messages.
+    /// The computation runs in this process, with the same messages as in a worker.
     #[cfg(test)]
     Own,
 }

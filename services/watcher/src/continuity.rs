@@ -35,7 +35,7 @@ struct Known {
 /// Reason why a stream is not the one that was filled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// The stream was recreated.
+    /// The stream is another one: it was deleted and created again.
     Another,
     /// The stream has lost its last messages, or was restored.
     Back { acknowledged: u64, last: u64 },

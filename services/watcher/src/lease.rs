@@ -78,7 +78,7 @@ pub(crate) struct Election {
 /// Outcome of an attempt to take the Lease.
 enum Attempt {
     Acquired(Box<Lease>),
-    /// Another replica holds the Lease, or was faster.
+    /// Another replica holds the Lease, or has taken it first.
     HeldByAnother,
     Failed(ApiError),
 }

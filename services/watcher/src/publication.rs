@@ -25,7 +25,7 @@ pub(crate) enum DesiredState {
         last: Option<Box<Snapshot>>,
         version: Version,
     },
-    /// The current record of the stream, published again.
+    /// The current record of the stream, to be published again.
     Replay(Replay),
 }
 

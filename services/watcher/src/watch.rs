@@ -81,7 +81,7 @@ pub(crate) struct Watch {
     writer: StreamWriter,
     publisher: Publisher,
     requests: mpsc::UnboundedReceiver<WatchRequest>,
-    /// The stream has the sync marker.
+    /// True if the stream has the sync marker of this scope.
     has_marker: bool,
     /// Failed requests in a row.
     failures: u32,
@@ -91,8 +91,8 @@ pub(crate) struct Watch {
     logged: Option<(SourceError, tokio::time::Instant)>,
     /// True if the last list succeeded.
     was_allowed: bool,
-    /// Last seen versions for a kind whose lists have none, since each watch shows all objects
-    /// again.
+    /// Versions seen last, for kinds whose lists have no resourceVersion. Each watch of such a kind
+    /// begins with all objects, and these versions show which of them have changed.
     told: HashMap<Key, String>,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Sides<'a> {
     pub(super) updated: Option<&'a Node>,
 }
 
-/// Rules of the merge.
+/// Variant of the merge rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rules {
     Object,

@@ -18,7 +18,7 @@ use crate::package::{KPTFILE, Package, base_name, is_kptfile, is_yaml};
 const INJECTION: &str = "kpt.dev/config-injection";
 /// Annotation with the name of the injected cluster object.
 const MARKER: &str = "kpt.dev/injected-resource-name";
-/// The same annotation as Porch writes it.
+/// Annotation that Porch writes in place of [`MARKER`].
 const OLD_MARKER: &str = "kpt.dev/injected-resource";
 /// Prefix for the types of conditions.
 const CONDITION: &str = "config.injection";
@@ -221,7 +221,7 @@ fn copy(root: &mut Node, field: &str, value: &Value, name: &str) {
     }
 }
 
-/// Keeps the comments of keys that stay.
+/// Copies the comments of keys that occur in both maps.
 fn keep_comments(old: &Node, new: &mut Node) {
     new.comments = old.comments.clone();
     let (Some(old), Some(new)) = (old.as_mapping(), new.as_mapping_mut()) else { return };

@@ -30,9 +30,9 @@ const INTERNAL: &str = "internal.config.kubernetes.io/";
 /// Output of a program that ran a function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Document on its standard output.
+    /// Document on the standard output of the program.
     pub output: Vec<u8>,
-    /// Other output, for users.
+    /// Standard error of the program, for users.
     pub log: String,
     pub exit_code: i32,
     /// Limit that the program exceeded, in the words of `packagevariants.md` 8.4; its output is

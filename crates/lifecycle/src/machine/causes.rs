@@ -22,7 +22,7 @@ const MOST_NAMES: usize = 10;
 pub(super) struct FailedItem<'a> {
     /// Name of the template.
     pub(super) template: &'a str,
-    /// Absent if the item does not exist.
+    /// Item of the template; absent if it does not exist.
     pub(super) item: Option<&'a DeployItem>,
 }
 

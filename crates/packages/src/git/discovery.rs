@@ -100,7 +100,7 @@ struct Discovery<'a> {
     directories: HashSet<ObjectId>,
     /// Commits on the branch, by the draft that they approve.
     approvals: Option<HashMap<ObjectId, ObjectId>>,
-    /// Bytes of the facts of all revisions.
+    /// Size of the facts of all revisions so far, in bytes.
     weight: usize,
 }
 

@@ -31,7 +31,7 @@ pub struct Staged {
     /// Rendered result of the task, and the message of its commit; `None` for a save.
     made: Option<(Content, Message)>,
     content: Content,
-    /// Result of the functions for `made`.
+    /// Results of the functions that rendered `made`.
     status: RenderStatus,
     /// True if content is kept even if it cannot be rendered.
     keeps_failures: bool,
@@ -94,7 +94,7 @@ impl Staged {
         Self { made, content, status, ..Self::save(repository, draft, Content::default()) }
     }
 
-    /// Stages other content for a draft.
+    /// Stages changed files of an existing draft.
     pub(crate) fn save(repository: &Arc<GitRepository>, draft: &Revision, content: Content) -> Self {
         Self {
             repository: Arc::clone(repository),

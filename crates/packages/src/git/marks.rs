@@ -10,7 +10,7 @@ use crate::git::limits::{Look, MAX_MARKS, MAX_PATH};
 use crate::git::message::{Annotation, Message};
 use crate::git::objects::{Objects, ObjectsError};
 
-/// Numbers that must not be used again.
+/// Highest numbers that a package has used, so that they are not given again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     pub revision: i64,

@@ -21,7 +21,7 @@ pub(crate) const MAX_PACK: u64 = 1 << 30;
 /// Memory limit of each process, in bytes.
 const MAX_MEMORY: u64 = 384 << 20;
 
-/// Limits of a call other than its time.
+/// Limits of a call besides its time limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
     /// Limit for each file that the call writes, in bytes.

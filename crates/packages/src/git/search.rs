@@ -23,7 +23,7 @@ pub(crate) struct Found {
     pub(crate) problems: Vec<String>,
 }
 
-/// Kept part of a tree.
+/// Result of reading one tree, as far as the search needs it.
 #[derive(Debug)]
 enum Directory {
     Package,

@@ -21,7 +21,7 @@ pub struct Snapshot {
     pub head: Option<ObjectId>,
     /// Problems with refs, for users.
     pub problems: Vec<String>,
-    /// Number of further problems.
+    /// Number of problems that are not in `problems`.
     pub more_problems: usize,
     /// Progress of a look whose time was up; the next look continues.
     pub left: Option<Left>,
@@ -35,7 +35,7 @@ pub struct Snapshot {
     latest: OnceLock<BTreeSet<String>>,
 }
 
-/// Progress of a look.
+/// Progress of a look whose time was up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// Refs that were read.

@@ -58,8 +58,9 @@ pub enum Request {
     Other,
 }
 
-/// Row of the table of errors (`packagevariants.md` 6.13). A row applies if the status is one of
-/// `statuses`, and the text or the reason contains one of the words.
+/// Row of the table of errors (`packagevariants.md` 6.13). A row applies to a status in `statuses`,
+/// if the text contains one of `words` or the reason is `reason`. Without `words`, any text fits. A
+/// row with a `request` applies only to that kind of request.
 struct Row {
     statuses: &'static [u16],
     words: &'static [&'static str],
@@ -121,7 +122,7 @@ pub fn classify(request: Request, status: u16, reason: &str, text: &str) -> Mean
     ROWS.iter().find(fits).map_or(Meaning::Other, |row| row.meaning)
 }
 
-/// Status of a request that took too long.
+/// HTTP status with which the API server ends a request that took too long.
 const CUT: u16 = 504;
 /// Prefix of most messages.
 const INTERNAL: &str = "Internal error occurred: ";

@@ -33,7 +33,7 @@ const RECEIVE: Duration = Duration::from_secs(3600);
 /// Time for a body, in addition to the time that the allowance has left when the body begins. The
 /// allowance grows while enough bytes arrive.
 const BODY: Duration = Duration::from_secs(300);
-/// Time for a whole body that is sent.
+/// Time limit for sending a whole body.
 const SEND: Duration = Duration::from_secs(3600);
 /// Pauses before the retries; their number is the number of retries.
 const PAUSES: [Duration; 3] =

@@ -36,7 +36,7 @@ pub(super) fn member(pointer: &str, name: &str) -> String {
 pub(super) struct Trail<'t> {
     pub(super) schema: &'t Value,
     pub(super) value: &'t Value,
-    /// Keywords from the parent's schema to this one.
+    /// Path of keywords from the schema of the parent rule to this one.
     pub(super) keyword: &'t str,
     pub(super) parent: Option<&'t Trail<'t>>,
 }

@@ -89,7 +89,8 @@ pub(super) fn matching(
 enum CaseMatch {
     Holds,
     Differs,
-    /// The whole control gets this outcome.
+    /// The condition cannot be decided in this pass, or is invalid; the whole `<<switch` gets this
+    /// outcome.
     Undecided(Outcome),
 }
 

@@ -239,7 +239,7 @@ pub(super) fn type_of(arguments: &[Value], info: Info) -> Eval {
 /// The values of a `sync` expression that its parts can read.
 struct Awaited {
     value: Value,
-    /// The reason why there is no value.
+    /// The reason why the awaited expression has no value.
     error: Option<Issue>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) const STACK: usize = 2 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Full,
-    /// The node's own level is enough.
+    /// The node itself has to be resolved, but not the nodes below it.
     Local,
 }
 

@@ -431,7 +431,7 @@ fn may_be_keyed(list: &List, replaced: &[(usize, Node)], key: &str) -> bool {
 
 /// Result of resolving the insertions of a list.
 enum Insertions {
-    /// A list again.
+    /// The insertions gave a list.
     Spliced(Spliced),
     /// A template, because one insertion is its marker.
     Template(Node),

@@ -36,9 +36,9 @@ pub(crate) type CallingFunction = fn(&mut dyn Caller, &[Value]) -> Result<Option
 /// A built-in function, by the access that it needs. Arguments are final values, never expressions.
 #[derive(Clone, Copy)]
 pub(crate) enum Function {
-    /// Needs only its arguments.
+    /// Function that needs only its arguments.
     Plain(fn(&[Value]) -> Result<Value, Issue>),
-    /// Needs the evaluator, too.
+    /// Function that needs the evaluator as well.
     Calling(CallingFunction),
 }
 

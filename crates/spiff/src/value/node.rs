@@ -137,7 +137,7 @@ bitflags::bitflags! {
         const PREFERRED = 1 << 10;
         const REPLACE = 1 << 11;
         const UNDEFINED = 1 << 12;
-        /// A node that this one refers to failed.
+        /// Another node, to which this one refers, has failed.
         const FAILED = 1 << 13;
         /// The node itself failed.
         const ERROR = 1 << 14;

@@ -24,7 +24,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(5);
 pub struct Visit {
     stream: TcpStream,
     guest: Guest,
-    /// `None` once a request has arrived.
+    /// Limits of a connection that has not sent a request; `None` once a request has arrived.
     silence: Option<Silence>,
 }
 

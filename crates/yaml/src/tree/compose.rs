@@ -29,7 +29,7 @@ pub struct Limits {
     pub depth: usize,
 }
 
-/// The limits of the parser itself.
+/// The default limits are those of the parser itself.
 impl Default for Limits {
     fn default() -> Self {
         Self { values: usize::MAX, depth: usize::MAX }

@@ -12,9 +12,9 @@ const MOST: usize = 4_000;
 /// The service that has to take something up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Taker {
-    /// Takes up the operation annotations of Installations.
+    /// The renderer, which takes up the operation annotations of Installations.
     Renderer,
-    /// Takes up the jobs of DeployItems of one type.
+    /// The deployer of one type, which takes up the jobs of its DeployItems.
     Deployer(Arc<str>),
 }
 

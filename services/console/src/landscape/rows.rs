@@ -146,9 +146,9 @@ impl PartRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PackageState {
-    /// Cannot continue until a user changes something.
+    /// The object cannot continue until a user changes something.
     Stalled,
-    /// Waits for its first run or for a retry.
+    /// The object waits for its first run or for a retry.
     Pending,
     Ready,
 }

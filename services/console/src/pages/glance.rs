@@ -34,7 +34,7 @@ pub(crate) struct GlancePage {
     more_waiting: usize,
     variants: BTreeMap<PackageState, usize>,
     sets: BTreeMap<PackageState, usize>,
-    /// Absent if no job has ended lately.
+    /// Statistics of the jobs that ended lately; absent if none has.
     pace: Option<Pace>,
     reactions: ReactionTimes,
 }

@@ -36,7 +36,7 @@ pub(crate) struct ToRead {
 /// Rights of the visitor beside the right to see the Installation itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
-    /// Other Installations of the namespace.
+    /// True if the visitor may see the other Installations of the namespace.
     pub(crate) installations: bool,
     pub(crate) executions: bool,
     pub(crate) items: bool,
@@ -56,7 +56,7 @@ pub(crate) struct InstallationPage {
     place: Place,
     #[serde(flatten)]
     job: JobView,
-    /// The Installations around this one, the root first.
+    /// The Installations that this one is nested in, the root first.
     parents: Vec<Place>,
     component: Option<ComponentView>,
     context: String,

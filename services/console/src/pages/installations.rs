@@ -30,7 +30,7 @@ pub(crate) struct Filter {
     component: String,
     version: String,
     sort: String,
-    /// Also lists nested Installations.
+    /// True to list nested Installations as well.
     nested: bool,
 }
 

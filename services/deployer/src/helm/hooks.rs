@@ -26,7 +26,7 @@ enum Run {
     /// The objects were created. An object that no longer exists counts as done.
     Created,
     Succeeded,
-    /// The hook needs no more work.
+    /// The hook needs no more work, its cleanup included.
     Over,
 }
 

@@ -26,10 +26,10 @@ pub(super) struct Owner {
 /// Treatment of kinds that the cluster does not know.
 #[derive(Debug)]
 pub(super) enum Unknown {
-    /// Such an object is an error.
+    /// An object of an unknown kind is an error.
     IsError,
-    /// Such an object is left out: a kind in an old manifest may no longer exist (`helm.md` 9.6,
-    /// R16).
+    /// An object of an unknown kind is left out: a kind in an old manifest may no longer exist
+    /// (`helm.md` 9.6, R16).
     IsSkipped,
 }
 

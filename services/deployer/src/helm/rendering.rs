@@ -157,7 +157,7 @@ enum LookupError {
 /// Answers the questions of a worker during one task.
 struct Surroundings {
     archive: Arc<[u8]>,
-    /// `None` while no template runs.
+    /// Cluster that the worker may ask about; `None` while no template runs.
     cluster: Option<Arc<Cluster>>,
     /// Different questions so far. A worker that is restarted repeats its questions, which count
     /// once.

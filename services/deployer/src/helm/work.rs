@@ -63,7 +63,7 @@ pub(super) struct Input {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Said {
     pub(super) rendered: Rendered,
-    /// The same as a record for the history.
+    /// The rendering as a record for the history of the release.
     pub(super) record: Record,
 }
 

@@ -44,10 +44,10 @@ pub(crate) struct Lacks {
     pub(crate) config_maps: BTreeSet<String>,
 }
 
-/// Answer of a worker other than a plan.
+/// Answer of a worker that is not a plan yet: it names what the plan needs first.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unplanned {
-    /// Namespaces of the plan.
+    /// The namespaces that the plan has to read.
     Scope(BTreeSet<String>),
     /// Objects, by namespace, without which the plan cannot be computed.
     Lacks(BTreeMap<String, Lacks>),

@@ -47,7 +47,7 @@ impl Repositories for AskedRepositories {
     }
 }
 
-/// Repositories for the worker of a plan.
+/// Component repositories for the worker of a plan, which asks its service for their contents.
 pub(super) struct AskedSources(pub(super) Connection);
 
 impl Sources for AskedSources {

@@ -39,7 +39,7 @@ pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Resul
 #[derive(Debug)]
 pub(super) enum Reader {
     Installation(proto::ObjectName),
-    /// Installations that might be applied.
+    /// A caller that plans Installations which are not applied yet.
     Planning(Planning),
 }
 

@@ -62,7 +62,7 @@ pub(super) struct WantedDraft {
     pub(super) from: Vec<ObjectName>,
 }
 
-/// Draft that was made.
+/// Result of creating a draft.
 pub(super) struct Made {
     pub(super) name: String,
     pub(super) version: String,

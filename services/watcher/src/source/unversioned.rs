@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{REQUEST_TIMEOUT, Source, SourceError, WATCH_TIMEOUT, key};
 use crate::ledger::Key;
 
-/// Event of such a watch.
+/// Event of a watch whose lists have no resourceVersion.
 #[derive(Debug)]
 pub(crate) enum UnversionedEvent {
     Applied(Key, Box<Snapshot>),
