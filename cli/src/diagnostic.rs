@@ -23,7 +23,7 @@ pub(crate) struct Source {
     public: bool,
 }
 
-/// Kinds without values of users; messages may show lines of such objects.
+/// Kinds whose objects contain no values of users, so that messages may show their lines.
 const PUBLIC_KINDS: [(&str, &str); 4] = [
     ("landscaper.gardener.cloud/v1alpha1", "Installation"),
     ("landscaper.gardener.cloud/v1alpha1", "Context"),

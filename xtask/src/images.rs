@@ -31,7 +31,7 @@ const REGISTRY_CONFIGURATION: &str =
 const NAME_LIBRARIES: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"];
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Builds our images and pulls the others, or builds all of them locally.
+/// Builds our images and pulls the others. With `local`, builds all of them on this machine.
 pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     let model = Model::read(workspace)?;
     if local {

@@ -137,7 +137,7 @@ pub struct ExportOutcome {
     pub origins: Origins,
     /// All states that executions store.
     pub states: States,
-    /// Same as [`Outcome::unread_states`].
+    /// States to read before the exports can be rendered; see [`Outcome::unread_states`].
     pub unread_states: Vec<String>,
     pub error: Option<JobError>,
     pub warnings: Vec<Warning>,

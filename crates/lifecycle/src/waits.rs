@@ -52,7 +52,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the current time, for callers that do not know the settings of the renderer.
+    /// Returns a clock with the current time, for callers that do not know the settings of the
+    /// renderer.
     pub fn now() -> Self {
         Self { now: Timestamp::now(), pickup_timeout: None }
     }

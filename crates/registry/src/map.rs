@@ -34,7 +34,8 @@ const KNOWN_TYPES: [&str; 7] =
 pub enum Store {
     /// Common transport format, component archive, or directory of descriptors.
     Directory(PathBuf),
-    /// One of these formats as a tar, compressed or not.
+    /// Tar, compressed or not, of a common transport format, a component archive, or a directory of
+    /// descriptors.
     Archive(PathBuf),
     /// Registry over HTTP.
     Registry(Registry),

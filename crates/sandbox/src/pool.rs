@@ -17,12 +17,12 @@ use crate::patience::{Clock, Patience, Remembering};
 use crate::priority::{LongWork, Share};
 use crate::process::{Ended, Limits, Process};
 
-/// Idle time of a worker beyond the permanent ones before it is ended.
+/// Time after which an idle worker is ended, if the pool has more workers than it keeps ready.
 const IDLE: Duration = Duration::from_secs(60);
 /// Pause after a failed start of a worker.
 const START_PAUSE: Duration = Duration::from_secs(1);
 
-/// One of this many workers is reserved for tenants that have none.
+/// One of this many workers is kept free for tenants without a worker.
 const RESERVE: usize = 4;
 
 /// Tenant of work that does not belong to one namespace: calls without a namespace, and work that
@@ -310,7 +310,8 @@ impl Shared {
         self.gone.notify_one();
     }
 
-    /// Returns the workers beyond the permanent ones that have been idle for long.
+    /// Returns idle workers to end: those that have been idle for long, as far as the pool has more
+    /// workers than it keeps ready.
     fn surplus(&self) -> Vec<Process> {
         let now = Instant::now();
         let mut workers = self.workers();

@@ -15,7 +15,7 @@ const DIGITS: &str = "123456789¹²³";
 /// taken.
 const SHORT_GIT: &str = "git";
 const SHORT_SETTINGS: [&str; 4] = ["gitmod", "gitatt", "gi7eba", "gi7d29"];
-/// Fewest letters of such a beginning that remain in front of a long number.
+/// Fewest letters of a short name of [`SHORT_SETTINGS`] that remain in front of a long number.
 const LEAST_OF_HASH: usize = 3;
 
 /// Files that change git's behaviour, in any folder of a work tree.

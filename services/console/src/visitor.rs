@@ -49,7 +49,7 @@ pub(crate) struct Visitor {
     token: Option<Arc<SecretString>>,
     /// Secret of this browser, from which the keys of its forms are derived.
     secret: Arc<SecretString>,
-    /// Cookie to set if the browser has no such secret yet.
+    /// Cookie with the secret, to set if the browser does not have one yet.
     pub(crate) new_cookie: Option<String>,
     /// True if there is a token cookie that signing out would remove.
     pub(crate) has_cookie: bool,

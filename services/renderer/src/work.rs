@@ -96,7 +96,7 @@ struct Reply<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress<T, L> {
     Done(T),
-    /// The task needs these objects and has to be repeated with them.
+    /// The task lacks these objects, and has to be repeated with them.
     Lacks(L),
 }
 

@@ -47,7 +47,7 @@ fn without_secrets<S: Serializer>(objects: &ObjectSet, serializer: S) -> Result<
 pub(crate) enum Depth {
     /// Only the objects that decide about the reference.
     Reference,
-    /// The same objects, and the OCM configuration.
+    /// The objects that decide about the reference, and the OCM configuration.
     Repositories,
 }
 

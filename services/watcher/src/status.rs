@@ -24,7 +24,7 @@ pub(crate) enum Role {
 /// The status of one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WatchState {
-    /// True for a kind that services always need. Only such watches affect readiness.
+    /// True for a kind that services always need. Only watches of these kinds affect readiness.
     pub(crate) is_built_in: bool,
     /// The stream has all objects of the watch, and the sync marker.
     pub(crate) is_synced: bool,

@@ -116,7 +116,7 @@ fn create(list: &mut ResourceList, namespace: &str) {
     list.info(format!("namespace \"{namespace}\" created"));
 }
 
-/// Returns the new namespace, and the one to replace.
+/// Returns the namespace to set, and the namespace that is replaced, if the config names one.
 fn config(config: Option<&Node>) -> Result<(String, Option<String>), String> {
     let Some(config) = config else { return Err(format!("FunctionConfig is missing. Expect {EXPECTED}")) };
     let given = |path: &[&str]| Some(text(config, path).to_owned()).filter(|text| !text.is_empty());

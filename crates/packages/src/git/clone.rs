@@ -57,7 +57,7 @@ pub struct BareClone {
     packed: Mutex<Option<Instant>>,
     pushes: Batches,
     branch_moves: Mutex<()>,
-    /// Branches with published content, which are those of the registered Repositories.
+    /// Branches to fetch: those with published content, which the registered Repositories name.
     branches: RwLock<BTreeSet<String>>,
     meters: Meters,
 }
@@ -106,7 +106,7 @@ impl BareClone {
         Arc::clone(&self.listing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a branch to the fetched ones. Returns true if it is new.
+    /// Adds a branch to those that are fetched. Returns true if it is new.
     pub fn follow(&self, branch: &str) -> bool {
         self.branches.write().unwrap_or_else(PoisonError::into_inner).insert(branch.to_owned())
     }

@@ -27,7 +27,7 @@ pub(crate) const MAX_REFERENCE: usize = 1_024;
 pub(crate) const MAX_REFS: usize = 50_000;
 /// Limit for the trees that one search for packages reads; a tree in several places counts once.
 pub(crate) const MAX_TREES: usize = 100_000;
-/// Limit for the subdirectories in these trees.
+/// Limit for the subdirectories in the trees that one search for packages reads.
 pub(crate) const MAX_FOLDERS: usize = 200_000;
 /// Limit for the directories on paths to packages; a directory counts once for each path.
 pub(crate) const MAX_DIRECTORIES: usize = 100_000;

@@ -16,7 +16,7 @@ use crate::git::process::{Ended, Limits, MAX_PACK, Output, program, run};
 
 /// Time limit for a call without network access.
 const LOCAL: Duration = Duration::from_secs(120);
-/// Factor from the time limit for an answer to the one for a transfer of packages.
+/// Factor by which the time limit of a transfer of packages is longer than that of an answer.
 const TRANSFER: u32 = 4;
 /// Bytes per second below which a connection counts as stalled, if it stays below them for the time
 /// limit of an answer.

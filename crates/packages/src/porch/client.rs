@@ -41,7 +41,7 @@ const MEMORY_SHARE: usize = 192 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before a call is repeated because another call on the same package was running.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
-/// Number of these repetitions.
+/// Number of repetitions of a call that meets another call on the same package.
 const BUSY_ATTEMPTS: usize = 5;
 
 /// Client of a Porch server, through the API server.

@@ -42,7 +42,7 @@ pub struct NetworkOptions {
     pub docker_configs: Vec<PathBuf>,
 }
 
-/// Clients of such registries, each for one set of credentials.
+/// Clients of registries that only a repository context names, each for one set of credentials.
 pub(crate) struct Network {
     options: NetworkOptions,
     clients: Mutex<HashMap<(String, String), Client>>,

@@ -46,7 +46,7 @@ struct Inner {
 }
 
 impl Guest {
-    /// Returns the address of the other end.
+    /// Returns the address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
     }
@@ -70,7 +70,7 @@ impl Visit {
         Self { stream, guest, silence: Some(silence) }
     }
 
-    /// Returns the other end.
+    /// Returns the client at the other end.
     pub fn guest(&self) -> &Guest {
         &self.guest
     }

@@ -80,7 +80,7 @@ struct ReactionTime {
     longest: Option<SignedDuration>,
     /// Number of requests or jobs not yet taken up.
     waiting: usize,
-    /// Age of the oldest of those waiting.
+    /// Age of the oldest request or job that waits.
     #[serde(rename = "oldestSeconds", serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     oldest: Option<SignedDuration>,
 }

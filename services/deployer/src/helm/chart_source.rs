@@ -45,7 +45,7 @@ const MEMORY_SHARE: usize = 64 << 20;
 /// Time for which a fetched archive is cached: a tag or a version may lead to another archive
 /// later.
 const KNOWN: Duration = Duration::from_secs(60);
-/// The same for items with the annotation to cache charts.
+/// Time for which an archive is cached if the item has the annotation to cache charts.
 const KNOWN_LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Flag that limits the time for fetching a chart, for error messages.

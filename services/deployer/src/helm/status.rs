@@ -144,7 +144,7 @@ pub(crate) fn known(item: &DeployItem) -> Vec<ManagedResource> {
     joined([resources(item, "managedResources"), applied(item)])
 }
 
-/// Returns the same objects, and those that other items have handed over.
+/// Returns all objects that an item has applied, and those that other items have handed over to it.
 pub(super) fn estate(item: &DeployItem) -> Vec<ManagedResource> {
     joined([resources(item, "managedResources"), applied(item), resources(item, INHERITED)])
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 /// Number of unready objects that a round collects, so that a change of any of them ends the wait.
 const LOOKED_AT: usize = 8;
 
-/// Returns the wait for objects that are not ready; `None` if all are. The message names the first
-/// one, by the conventions with the reason.
+/// Returns the wait for objects that are not ready; `None` if all are ready. The message names the
+/// first object. By the conventions of Helm 4, it also gives the reason.
 pub(super) async fn first_unready<'a>(
     cluster: &Cluster,
     rules: ReadinessRules,

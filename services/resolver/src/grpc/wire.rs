@@ -35,7 +35,7 @@ pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Resul
     Ok(name)
 }
 
-/// Subject of a read, whose rights count.
+/// Party on whose behalf content is read, and whose rights count.
 #[derive(Debug)]
 pub(super) enum Reader {
     Installation(proto::ObjectName),

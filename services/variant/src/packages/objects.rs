@@ -24,7 +24,8 @@ pub(crate) struct Attributes {
 /// Answer of the store to one generation of an object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
-    /// Reason why the request was refused. The lifecycle in git counts again after that.
+    /// Reason why the request was refused. After a refusal the object shows the lifecycle in git
+    /// again.
     pub(crate) refusal: Option<String>,
 }
 

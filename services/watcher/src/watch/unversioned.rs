@@ -134,7 +134,7 @@ mod tests {
         }})
     }
 
-    /// Returns a bookmark as such servers send it: without a resourceVersion.
+    /// Returns a bookmark without a resourceVersion, as a Porch server sends it.
     fn bookmark() -> Value {
         json!({"type": "BOOKMARK", "object": {"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}}})
     }

@@ -184,7 +184,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `( args )`, the named ones first.
+    /// Parses `( args )`. Named arguments come before the others.
     fn arguments(&mut self) -> Option<Arguments> {
         let start = self.at;
         self.byte(b'(')?;

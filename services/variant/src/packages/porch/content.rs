@@ -112,7 +112,7 @@ impl Content for PorchContent<'_> {
 #[derive(Default)]
 struct Known {
     repositories: Vec<Repository>,
-    /// All revisions of these repositories.
+    /// All revisions of `repositories`.
     revisions: Vec<PackageRevision>,
 }
 
