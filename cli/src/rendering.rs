@@ -38,7 +38,7 @@ impl Rendering {
         format!("Installation {namespace}/{}", self.path.join("/"))
     }
 
-    /// Returns the error of its own job.
+    /// Returns the error of this Installation's own job, without those of nested Installations.
     pub(crate) fn error(&self) -> Option<&JobError> {
         match &self.published {
             Published::Failed(problem) => Some(problem),

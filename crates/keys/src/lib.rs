@@ -4,13 +4,14 @@
 //! spiff++ reads and checks them, too. The common parts are here. Error texts that differ between
 //! the languages are in their crates.
 //!
-//! * [`pem_block`], [`to_pem`]: the text around a key.
-//! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness. In Rust
-//!   alone, unless an ECDSA public key has to be derived.
-//! * [`PublicKey::verifies`], [`verify_chain`]: RSA signatures and certificate chains, in Rust
-//!   alone.
-//! * [`SigningKey`], [`TbsCertificate`] and [`new_dsa_key`]: new keys and certificates, by a
-//!   library in C that draws its own randomness.
+//! * [`pem_block`], [`to_pem`]: reading and writing of the PEM text around a key.
+//! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness. The code is
+//!   pure Rust, except where an ECDSA public key has to be derived.
+//! * [`PublicKey::verifies`], [`verify_chain`]: checks of RSA signatures and of certificate chains,
+//!   in pure Rust.
+//! * [`SigningKey`], [`TbsCertificate`]: new keys and certificates, by a library in C (`aws-lc`)
+//!   that draws its own randomness.
+//! * [`new_dsa_key`]: a new DSA key from random bytes of the caller.
 
 mod block;
 mod certificate;

@@ -29,11 +29,11 @@ const MAX_OUTPUT: u64 = 6 << 20;
 /// Limits of a function (`packagevariants.md` 8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wall-clock time from its start to its end.
+    /// Wall-clock time of the function from its start to its end.
     pub time: Duration,
-    /// Bytes of resident memory of all its processes; only on Linux.
+    /// Bytes of resident memory of all processes of the function; only on Linux.
     pub memory: u64,
-    /// Bytes of its output document.
+    /// Bytes of the function's output document.
     pub output: u64,
 }
 

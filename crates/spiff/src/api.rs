@@ -116,9 +116,9 @@ impl Output {
         self.state.as_ref().map(|node| &node.value)
     }
 
-    /// Returns the state that Landscaper stores of an execution: the fields of the document that
-    /// are themselves marked as state, whole (`blueprints.md` 4.6). Returns `None` if no field is
-    /// marked.
+    /// Returns the state that Landscaper stores of an execution (`blueprints.md` 4.6): those
+    /// top-level fields of the document that are themselves marked as state, each with its whole
+    /// content. Returns `None` if no field is marked.
     pub fn root_state(&self) -> Option<&Value> {
         self.root_state.as_ref().map(|node| &node.value)
     }

@@ -3,7 +3,8 @@
 use groundwork_bus::ObjectId;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
-/// Changes that a receiver may lag behind. One that lags further reads everything again.
+/// Number of changes by which a receiver may lag behind. A receiver that lags further reads
+/// everything again.
 const CAPACITY: usize = 4096;
 
 /// Change or deletion of objects.

@@ -61,7 +61,8 @@ impl Walker<'_, '_> {
         self.patch_map(node, map, &inner, place, attention)
     }
 
-    /// Flows a map whose fields change one by one.
+    /// Flows a map without insertions, controls and tags: patches the fields that change and leaves
+    /// the others as they are.
     fn patch_map(
         &mut self,
         node: &Node,

@@ -89,7 +89,7 @@ fn operation(job: &str, revision: i64) -> String {
 pub(super) struct Author {
     pub(super) uid: String,
     pub(super) job: String,
-    /// `NAMESPACE/NAME`.
+    /// The item, as `NAMESPACE/NAME`.
     pub(super) name: String,
 }
 
