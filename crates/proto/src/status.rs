@@ -78,7 +78,8 @@ pub mod reasons {
     /// `UNAVAILABLE`: another replica is the leader.
     pub const NOT_LEADER: &str = "NOT_LEADER";
     /// `RESOURCE_EXHAUSTED`: the caller's address has too many running calls, or too many bytes in
-    /// them. `UNAVAILABLE`: all callers together have.
+    /// them. `UNAVAILABLE`: all callers together have too many running calls or too many bytes in
+    /// them.
     pub const TOO_MANY_CALLS: &str = "TOO_MANY_CALLS";
     /// `RESOURCE_EXHAUSTED`: too many unknown tokens came from the caller's address. `UNAVAILABLE`:
     /// from all addresses together.

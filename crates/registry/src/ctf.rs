@@ -21,7 +21,7 @@ pub(crate) const BLOB_DIRECTORY: &str = "blobs";
 pub(crate) struct ArtifactIndex {
     #[serde(default)]
     pub(crate) schema_version: i64,
-    /// Null in some empty archives.
+    /// The artifacts of the archive. The field is null in some empty archives.
     pub(crate) artifacts: Option<Vec<Artifact>>,
 }
 

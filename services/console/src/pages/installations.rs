@@ -25,7 +25,7 @@ const SORTS: [(&str, &str); 5] = [
 pub(crate) struct Filter {
     namespace: String,
     state: String,
-    /// Part of a name, a component or a phase.
+    /// Search text: part of a name, a component or a phase.
     q: String,
     component: String,
     version: String,
