@@ -15,7 +15,7 @@ pub(crate) use groundwork_api::strict::Schemas;
 pub(crate) const REPOSITORIES_FILE: &str = "repositories.yaml";
 const MANIFEST_ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 const STANDARD_INPUT: &str = "-";
-/// Bytes of a file. Manifests are far smaller.
+/// Size limit of a file in bytes. Manifests are far smaller.
 const LARGEST_FILE: u64 = 32 << 20;
 
 /// Manifest and its place in a file.

@@ -20,7 +20,7 @@ use crate::terminal::{aligned, shown};
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Characters of a message in a table.
+/// Limit in characters for a message in a table.
 const LONGEST_MESSAGE: usize = 100;
 /// Interval at which times on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{commands, servers};
 
-/// Elements of the list that `range.tmpl` goes through.
+/// Number of elements of the list that `range.tmpl` iterates over.
 const RANGE: usize = 2_000;
 /// Additional comparisons with another measurement of Go's engine. Its whole parse copies sprig's
 /// table of functions, which `parse.Parse` leaves out.

@@ -9,7 +9,7 @@ use groundwork_blueprint::{ArchiveLimits, BLUEPRINT_FILE, Filesystem, PathError}
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// Offset and bytes of the magic number in the header of the first entry of a tar archive.
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
-/// Levels of directories; the file tree accepts no deeper ones.
+/// Limit for the levels of directories. A [`Filesystem`] accepts no deeper ones.
 const DEEPEST: usize = 64;
 
 /// Reads the files of the blueprint at a path. A path without `blueprint.yaml` is not a blueprint.

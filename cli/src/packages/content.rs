@@ -37,8 +37,8 @@ use crate::terminal::shown;
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9444";
 /// Revision number of the placeholder for the head of a branch (`packagevariants.md` 1.5).
 const PLACEHOLDER: i64 = -1;
-/// Bytes of a package that a service may send, including the memory that each file takes beside its
-/// content.
+/// Size limit in bytes of a package that a service sends, including the memory that each file takes
+/// beside its content.
 const LARGEST_PACKAGE: usize = 256 << 20;
 const FILE: usize = 200;
 /// File that records the revision of a pulled folder. Name and format are kpt's, so package tools

@@ -22,8 +22,8 @@ pub(crate) fn bounded(message: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{head}… ({} bytes in all, sha256 {hash}…; the log has the rest)", message.len()))
 }
 
-/// Bytes of a child's message that its parent repeats. Each level adds names to the message, and
-/// the result must fit into a status.
+/// Limit in bytes for a child's message that its parent repeats. Each level adds names to the
+/// message, and the result must fit into a status.
 const LONGEST_CAUSE: usize = 3 << 10;
 
 /// Returns the beginning of a message whose full text is in another object.

@@ -40,7 +40,7 @@ pub const LONGEST_LOOK: Duration = Duration::from_secs(300);
 /// Time between the pickup deadline of an item and the end of its job (`installations.md` 7.6).
 pub const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// Names in one sentence. Further objects are only counted.
+/// Limit for the names in one sentence. Further objects are only counted.
 const MOST_NAMES: usize = 5;
 
 /// Time of a description, and the known settings of the services.

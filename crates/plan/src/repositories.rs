@@ -64,7 +64,7 @@ struct Reading {
     descriptors: Kept<Version, Option<Vec<u8>>>,
     /// Decoded descriptors, by version and the context that they were decoded for.
     loaded: Kept<(Version, String), Option<LoadedDescriptor>>,
-    /// Media types and bytes.
+    /// Media type and bytes of each content that was read.
     contents: Contents,
 }
 

@@ -4,8 +4,8 @@
 
 pub mod status;
 
-/// Bytes of a message, for sending and receiving, on servers and clients. Larger content is
-/// streamed.
+/// Size limit of a message in bytes, for sending and receiving, on servers and clients. Larger
+/// content is streamed.
 pub const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
 /// All contracts with their comments and imports, for the reflection service.

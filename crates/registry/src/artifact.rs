@@ -28,8 +28,8 @@ const DESCRIPTOR_PLAIN_TYPES: [&str; 4] = [
     "application/vnd.gardener.cloud.cnudie.component-descriptor.v2+yaml",
 ];
 
-/// Bytes of an index, manifest or descriptor. Real ones are small, and larger ones are refused
-/// (`components.md` 6.2).
+/// Size limit of an index, manifest or descriptor in bytes. Real ones are small, and larger ones
+/// are refused (`components.md` 6.2).
 pub(crate) const LARGEST_DOCUMENT: u64 = 16 << 20;
 
 /// File name of the descriptor in its layer.

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::tree::malformed;
 use crate::write::tar_header;
 
-/// Layers of an artifact; images have far fewer.
+/// Limit for the layers of an artifact. Images have far fewer.
 const MOST_LAYERS: usize = 1_000;
 const BLOCK: u64 = 512;
 const LARGEST_MANIFEST: u64 = 4 << 20;

@@ -12,7 +12,7 @@ use crate::artifact_set;
 use crate::digest::{Digest, Verified};
 use crate::tree::malformed;
 
-/// Bytes of the content of a resource.
+/// Size limit of the content of a resource, in bytes.
 pub(crate) const LARGEST_BLOB: u64 = 4 << 30;
 
 /// Contents by digest. Implementations return unchecked bytes; the functions of this module compare

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use groundwork_helm::{Chart, File, IGNORE_FILE, Ignore, LARGEST_FILE};
 
-/// Levels of folders, because links can form a cycle.
+/// Limit for the levels of folders, because links can form a cycle.
 const DEEPEST: usize = 64;
-/// Files of a chart, the same limit as for an archive.
+/// Limit for the files of a chart, the same as for a chart in an archive.
 const MOST_FILES: usize = 20_000;
 
 /// Reads the chart in the folder `top`, without the files that its `.helmignore` leaves out.

@@ -14,7 +14,8 @@ use crate::tree::{Stamp, Tree, is_inside, malformed};
 use crate::write::pack;
 
 const BLOBS: &str = "blobs";
-/// Bytes of a directory that is packed as one content, since the tar is built in memory.
+/// Size limit in bytes of a directory that is packed as one content, since the tar is built in
+/// memory.
 const LARGEST_PACKED: u64 = 64 << 20;
 const DEEPEST: usize = 32;
 

@@ -39,10 +39,10 @@ pub(crate) use peers::Peers;
 pub(crate) use push::push;
 pub use push::{PushError, Pushed};
 
-/// Bytes of a manifest; registries refuse larger ones.
+/// Size limit of a manifest in bytes. Registries refuse larger ones.
 const LARGEST_MANIFEST: u64 = 4 << 20;
 const DIGEST_HEADER: &str = "docker-content-digest";
-/// Characters of a text that a registry sends as a digest.
+/// Limit in characters for a text that a registry sends as a digest.
 const LONGEST_DIGEST: usize = 100;
 
 /// Bytes of a manifest, and the digest that the registry claims for them.

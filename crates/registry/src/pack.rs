@@ -26,7 +26,7 @@ const BLUEPRINT_MEDIA_TYPE: &str = "application/vnd.gardener.landscaper.blueprin
 const BLUEPRINT_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
 /// Paths of the lists whose entries have contents, in both schema versions.
 const LISTS: [&str; 4] = ["/component/resources", "/component/sources", "/spec/resources", "/spec/sources"];
-/// Files of one directory that becomes the content of a resource.
+/// Limit for the files of one directory that becomes the content of a resource.
 const MOST_FILES: usize = 100_000;
 
 /// Reason that packing failed.

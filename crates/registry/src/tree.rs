@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use flate2::read::MultiGzDecoder;
 use groundwork_component::RepositoryError;
 
-/// Entries of an archive.
+/// Limit for the entries of an archive.
 const MOST_ENTRIES: usize = 100_000;
 /// Factor by which a compressed archive may expand; small archives may expand to a fixed size.
 const EXPANSION: u64 = 100;
@@ -283,7 +283,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> RepositoryError {
     }
 }
 
-/// Characters of a problem, which may quote untrusted text.
+/// Limit in characters for the text of a problem, which may quote untrusted text.
 const LONGEST_PROBLEM: usize = 500;
 
 pub(crate) fn malformed(address: String, problem: &str) -> RepositoryError {

@@ -34,7 +34,7 @@ pub const ANYBODY: &str = "";
 pub struct Options {
     /// Name of the pool in metrics and logs.
     pub pool: &'static str,
-    /// Kind of its workers, as [`enter`](crate::enter) knows it.
+    /// Kind of the pool's workers, as [`enter`](crate::enter) knows it.
     pub name: &'static str,
     /// Program of the workers, which calls [`enter`](crate::enter); `None` for the program of this
     /// process.

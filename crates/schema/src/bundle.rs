@@ -97,18 +97,18 @@ struct Part {
     pointer: String,
 }
 
-/// A part with an address of its own.
+/// A part of a document with an address of its own.
 #[derive(Debug, Default)]
 struct Resource {
     address: String,
-    /// Names of its parts, with their pointers from the document.
+    /// Names of the resource's parts, with their pointers from the document.
     anchors: BTreeMap<String, String>,
     dynamic: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 struct Document {
-    /// Address at which it was found; its id may be another address.
+    /// Address at which the document was found; its id may be another address.
     address: String,
     value: Value,
     dialect: Dialect,

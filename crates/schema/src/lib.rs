@@ -49,7 +49,7 @@ pub struct Schema {
     formats: Formats,
     /// Number of rules for the quick bound on the cost of a check, see [`cost::expansion`].
     expansion: Option<u64>,
-    /// Total weight of its patterns.
+    /// Total weight of the schema's patterns.
     patterns: usize,
     /// True if rules lead back to themselves at one place.
     has_ring: bool,

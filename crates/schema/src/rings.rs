@@ -36,7 +36,8 @@ enum State {
     Done,
 }
 
-/// Follows the rules from here. `cost::check_chains` has limited their depth before.
+/// Reports whether the rules of `schema` lead back to one that is still open. The recursion is
+/// limited, because `cost::check_chains` has limited the depth of the rules before.
 fn leads_back<'a>(
     schema: &'a Value,
     anchors: &Anchors<'a>,

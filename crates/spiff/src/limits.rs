@@ -14,7 +14,7 @@ pub struct Limits {
     /// Nodes of one document or value as it would be written out. A shared part counts each time,
     /// and 32 bytes of text count as a node.
     pub nodes: usize,
-    /// Bytes of one string, including intermediate ones.
+    /// Size of one string in bytes, including strings that are only intermediate results.
     pub string_bytes: usize,
     /// Nested levels of lists and maps, of the input and of values.
     pub nesting: usize,

@@ -19,9 +19,9 @@ use std::collections::HashMap;
 pub use address::is_public;
 use part::{check_part, folded};
 
-/// Bytes of one part of a path, as file systems limit them.
+/// Limit for one part of a path in bytes, the same as that of most file systems.
 const LONGEST_PART: usize = 255;
-/// Bytes of a path, as macOS limits them.
+/// Limit for a path in bytes, the same as that of macOS.
 const LONGEST_PATH: usize = 1_024;
 /// Characters of a name that a message shows.
 const SHOWN: usize = 200;

@@ -20,7 +20,7 @@ use crate::node::Position;
 /// Largest text in bytes; larger ones are left to the parser, which keeps one event at a time in
 /// memory.
 const MOST_BYTES: usize = 1 << 20;
-/// Levels of nesting; deeper texts are left to the parser, which does not recurse.
+/// Limit for the levels of nesting. Deeper texts are left to the parser, which does not recurse.
 const MOST_DEPTH: usize = 64;
 /// Longest key in bytes; the parser may refuse longer ones.
 const MOST_KEY_BYTES: usize = 1000;

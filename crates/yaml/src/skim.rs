@@ -266,7 +266,7 @@ fn plain_value(value: &str) -> Option<Value> {
     (!goes_on).then_some(Value::Complete)
 }
 
-/// Levels of nested flow collections on one line.
+/// Limit for the levels of nested flow collections on one line.
 const DEEPEST_FLOW: usize = 16;
 
 /// Skips a list or map in brackets, of words and quoted texts. Returns the text behind it.

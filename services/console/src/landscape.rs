@@ -27,10 +27,11 @@ use tokio::sync::broadcast;
 pub(crate) use reactions::{Reactions, Taker};
 pub(crate) use rows::{InstallationRow, Job, PackageState, PartRow, SeenEvent, SetRow, State, VariantRow};
 
-/// Events kept for the page of events, and for pages that ask for changes since a position.
+/// Limit for the events that are kept for the page of events, and for pages that ask for changes
+/// since a position.
 const MOST_EVENTS: usize = 2_000;
-/// Changes that may queue for an open page. A page that falls further behind is refreshed without a
-/// look at the changes it missed.
+/// Limit for the changes that queue for an open page. A page that falls further behind is refreshed
+/// without a look at the changes it missed.
 const CHANGES: usize = 256;
 
 /// Namespace and name of an object. All objects of a namespace share the text of its name.

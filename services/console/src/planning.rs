@@ -27,7 +27,7 @@ use crate::visitor::Visitor;
 
 /// Address of the page and of its form.
 pub(crate) const ADDRESS: &str = "/plan";
-/// Bytes of a submitted form. One byte of text may take three in the form's encoding.
+/// Size limit of a submitted form in bytes. One byte of text may take three in the form's encoding.
 pub(crate) const LARGEST_FORM: usize = 3 << 20;
 
 /// Shows the empty form. The address may preset the namespace.

@@ -26,8 +26,8 @@ pub(crate) const CLUSTER: &str = "cluster";
 const LEFT_BEHIND: &str = "leftBehind";
 /// Members that list objects.
 const OBJECTS: [&str; 3] = ["managedResources", "applied", "inherited"];
-/// Names of objects kept in a status for each cluster, and shown in a message. Further objects are
-/// only counted.
+/// Limit for the names of objects that a status keeps for each cluster and a message shows. Further
+/// objects are only counted.
 const MOST_KEPT: usize = 100;
 const MOST_TOLD: usize = 10;
 /// Number of left clusters kept in a status; older ones are dropped.

@@ -28,7 +28,7 @@ pub(crate) struct Service {
     pub(crate) objects: Objects,
     /// Threads for calls only, so that the controller never waits for them.
     pub(crate) workers: Workers,
-    /// Worker processes for calls only, for the same reason.
+    /// Worker processes for calls only, so that the controller never waits for them.
     pub(crate) expanders: Expanders,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct WatchState {
     pub(crate) is_missing: bool,
     /// resourceVersion of the last complete list.
     pub(crate) resource_version: String,
-    /// Number of its objects on the stream that exist.
+    /// Number of existing objects of the watch that the stream has.
     pub(crate) objects: u64,
     /// Reason why the kind cannot be watched now.
     pub(crate) problem: Option<String>,

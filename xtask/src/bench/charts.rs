@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use super::{Times, build_go, measure, print_ratios};
 use crate::commands;
 
-/// Subcharts of the large chart, and copies of the templates in each of its charts.
+/// Number of subcharts of the large chart, and of copies of the templates in each of its charts.
 const SUBCHARTS: usize = 4;
 const COPIES: usize = 2;
-/// Bytes of the definitions in the chart that is full of them.
+/// Size in bytes of the definitions in the chart that consists mostly of definitions.
 const DEFINITIONS: usize = 300_000;
 
 type Files = BTreeMap<String, String>;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::{Summary, Times, build_go};
 use crate::commands;
 
-/// Targets of the set.
+/// Number of targets of the PackageVariantSet in this benchmark.
 const TARGETS: usize = 10_000;
 
 /// Runs both sides in turns and prints ratios. Our side is the whole expansion, including objects

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::markdown::{cell, code, fenced, paragraph, table};
 
-/// Rows of a table. Tables of more fields are hard to read, so the schema itself is shown.
+/// Limit for the rows of a table. Tables of more fields are hard to read, so the schema itself is
+/// shown.
 const MOST_FIELDS: usize = 40;
 const DEEPEST_FIELD: usize = 4;
 

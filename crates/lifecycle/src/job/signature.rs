@@ -12,12 +12,12 @@ use crate::reason::Reason;
 /// Policy that decides which components must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SignaturePolicy {
-    /// Only components of Installations that ask for verification.
+    /// Only components of Installations that ask for verification must be signed.
     #[default]
     DoNotEnforce,
-    /// All components.
+    /// All components must be signed.
     Enforce,
-    /// No component, even if an Installation asks for verification.
+    /// No component must be signed, even if an Installation asks for verification.
     Disabled,
 }
 

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::functions::Limits;
 
-/// Bytes of a function's log that are kept.
+/// Limit in bytes for the log of a function; the rest is dropped.
 const MAX_LOG: u64 = 64 << 10;
 /// Longest pause between two checks of a program.
 const PAUSE: Duration = Duration::from_millis(20);

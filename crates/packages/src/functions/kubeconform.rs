@@ -14,7 +14,7 @@ use crate::functions::schemas::{Schemas, SchemasError, of_definition};
 const NAMES: [&str; 2] = ["kubeconform", "kubeval"];
 /// Options with which kubeconform reads schemas from other locations; not supported here.
 const LOCATIONS: [&str; 2] = ["schema_location", "additional_schema_locations"];
-/// Reported errors of one object.
+/// Limit for the reported errors of one object.
 const MOST_FAULTS: usize = 100;
 
 /// Validates with the schemas of the operator, and with those of CustomResourceDefinitions in the

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 /// JSON schema dialect of Kubernetes' schemas.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
-/// Bytes of a file; the document of a cluster with many kinds has some 10 MiB.
+/// Size limit of a schema file in bytes. The document of a cluster with many kinds has some 10 MiB.
 const LARGEST: u64 = 64 << 20;
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const REFERENCE: &str = "#/definitions/";

@@ -20,14 +20,15 @@ use crate::git::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteOpti
 /// Attempts at a listing with a fetch: a ref may be deleted between the two.
 const ATTEMPTS: usize = 3;
 
-/// Refs per fetch: `git` compares each requested ref with each existing one.
+/// Limit for the refs of one fetch, because `git` compares each requested ref with each existing
+/// one.
 const MAX_REFS_AT_ONCE: usize = 500;
 /// Pause before refs that could not be fetched are requested again.
 const REFUSED: Duration = Duration::from_secs(600);
 
 /// Interval of checks whether the clone should be packed.
 const PACKING_INTERVAL: Duration = Duration::from_secs(3600);
-/// Loose objects that do not need packing yet.
+/// Number of loose objects up to which a clone is not packed.
 const LOOSE_OBJECTS: usize = 5_000;
 
 /// Reason why a clone is not available.

@@ -41,11 +41,11 @@ const PAUSES: [Duration; 3] =
 /// Longest pause that a registry may ask for with `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
-/// Bytes of the answer of a token service.
+/// Size limit of the answer of a token service, in bytes.
 const LARGEST_TOKEN: u64 = 1 << 20;
 /// Bytes of a token. Servers limit headers to less.
 const LONGEST_TOKEN: usize = 64 << 10;
-/// Characters of a cause, which may quote text of a server.
+/// Limit in characters for the text of a cause, which may quote text of a server.
 const LONGEST_CAUSE: usize = 500;
 
 /// Client of one registry with an allowance. Clones share connections and tokens.

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::client::Header;
 use crate::digest::Digest;
 
-/// Bytes of contents that all clients together cache.
+/// Limit in bytes for the contents that all clients together cache.
 const DOCUMENTS: usize = 32 << 20;
-/// Bytes of a cached content. Larger ones are rare, and fetched again.
+/// Size limit of a cached content in bytes. Larger contents are rare, and are fetched each time.
 const LARGEST: usize = 1 << 20;
-/// Bytes of headers that all clients together cache.
+/// Limit in bytes for the headers that all clients together cache.
 const HEADERS: usize = 4 << 20;
 
 /// Cache of one client, and so of one set of credentials. Every key has the repository, since

@@ -46,7 +46,7 @@ pub struct Keyring {
     entries: Vec<KeyringEntry>,
 }
 
-/// Not derived, because it has passwords.
+/// `Debug` is not derived, because a derived one would print the passwords.
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keyring").field("entries", &self.entries.len()).finish_non_exhaustive()

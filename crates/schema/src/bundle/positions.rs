@@ -20,7 +20,7 @@ enum Shape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Applied,
-    /// Applied only where a reference leads to it.
+    /// The schemas are applied only where a reference leads to them.
     Kept,
 }
 

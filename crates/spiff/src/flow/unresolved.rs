@@ -68,7 +68,7 @@ impl Unresolved {
         &self.expression
     }
 
-    /// Reason why it has no value.
+    /// Returns the reason why the node has no value.
     pub fn issue(&self) -> &Issue {
         &self.issue
     }

@@ -138,7 +138,7 @@ pub(crate) struct Reference {
     pub(crate) tag: Option<Name>,
     /// True if a dot comes first; with a tag, if it was written `tag::.`.
     pub(crate) absolute: bool,
-    /// Empty for `tag::.` alone.
+    /// Steps of the path; empty for `tag::.` alone.
     pub(crate) steps: Vec<Step>,
 }
 

@@ -15,9 +15,10 @@ use std::collections::{HashMap, HashSet};
 use super::ast::{Expr, Operator, Step};
 use super::error::{Excerpt, ParseError};
 
-/// Levels of nested expressions in brackets.
+/// Limit for the levels of nested expressions in brackets.
 const MAX_NESTING: u32 = 500;
-/// Levels of the tree, including the operators of a chain, so that walks over the tree may recurse.
+/// Limit for the levels of the tree, including the operators of a chain, so that walks over the
+/// tree may recurse.
 const MAX_HEIGHT: u32 = 2_000;
 
 /// Parses the text between `((` and `))`.

@@ -125,7 +125,7 @@ impl List {
         self.nesting.max(1)
     }
 
-    /// See [`Value::size`].
+    /// Returns [`Value::size`] of the list.
     pub(crate) fn size(&self) -> u32 {
         self.memo.size(|| self.values().map(Value::size).fold(0, u32::saturating_add))
     }
@@ -227,7 +227,7 @@ impl Map {
         Self { entries, nesting, memo: Memo::default(), held }
     }
 
-    /// See [`Value::size`].
+    /// Returns [`Value::size`] of the map.
     pub(crate) fn size(&self) -> u32 {
         let sizes = self.iter().map(|(_, node)| node.value.size().saturating_add(1));
         self.memo.size(|| sizes.fold(0, u32::saturating_add))

@@ -14,7 +14,7 @@ const RESERVE: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub all: usize,
-    /// Connections of one address.
+    /// Number of connections from one client address.
     pub address: usize,
 }
 

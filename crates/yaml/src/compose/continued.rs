@@ -7,9 +7,9 @@
 use crate::error::Error;
 use crate::events::UNINDENTED;
 
-/// Lines that are repaired in one text; each costs another reading.
+/// Limit for the lines that are repaired in one text. The text is read again for each of them.
 const MOST_LINES: usize = 500;
-/// Bytes of text that all readings together may cover.
+/// Limit in bytes for the text that all readings together cover.
 const MOST_BYTES: usize = 64 << 20;
 
 pub(super) fn read<T>(text: &str, read: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {

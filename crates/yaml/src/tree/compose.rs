@@ -16,7 +16,7 @@ use crate::node::Position;
 
 /// Default size that aliases may add to a document, in nodes and in blocks of 64 bytes of text.
 const ALIAS_BUDGET: usize = 500_000;
-/// Bytes of the copies that are kept for aliases.
+/// Limit in bytes for the copies that are kept for aliases.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 
 /// The limits of a document.

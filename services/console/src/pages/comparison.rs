@@ -12,7 +12,7 @@ use super::parts::path;
 use crate::landscape::{Content, Place};
 use crate::request::Request;
 
-/// Names of variants that the form proposes. Other names can still be typed.
+/// Limit for the names of variants that the form proposes. Other names can still be typed.
 const MOST_PROPOSED: usize = 1_000;
 /// Number of differences shown.
 const MOST_DIFFERENCES: usize = 1_000;

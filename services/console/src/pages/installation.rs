@@ -19,8 +19,8 @@ use crate::sources::{JobOf, Written};
 
 /// Number of objects shown of a tree. The pages of nested Installations show the rest.
 const MOST_NODES: usize = 1_000;
-/// Depth of nested Installations. Blueprints never nest so deep, but owners that name each other in
-/// a circle do.
+/// Limit for the depth of nested Installations. Blueprints never nest so deep, but owners that name
+/// each other in a circle do.
 const DEEPEST: usize = 32;
 /// Number of objects read from the API server for one page, to show their errors.
 pub(crate) const MOST_READ: usize = 40;

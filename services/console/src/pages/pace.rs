@@ -11,7 +11,7 @@ use super::parts::{elapsed, installation_link};
 use crate::landscape::{Content, Place, Taker};
 use crate::rights::Visible;
 
-/// Minutes that count as lately.
+/// Length in minutes of the time before now that the page shows.
 const PACE_MINUTES: i64 = 10;
 
 /// Reports whether a time lies within the last `PACE_MINUTES`.

@@ -23,8 +23,8 @@ const TRUNCATED_LABEL: &str = "groundwork.dev/truncated";
 pub(super) const ITEM_ANNOTATION: &str = "groundwork.dev/deployitem-name";
 /// Records kept for each release, as Helm does by default.
 const KEPT: usize = 10;
-/// Records read for each release. Users with the right to create Secrets in the cluster must not
-/// decide how much memory the deployer uses.
+/// Limit for the records read of each release. Users with the right to create Secrets in the
+/// cluster must not decide how much memory the deployer uses.
 const MOST_READ: usize = 30;
 
 /// A record with the Secret that stores it.

@@ -32,7 +32,7 @@ use super::marks::siblings;
 use super::objects::{Object, Owner, Unknown, objects, parse};
 use super::waiting::first_unready;
 
-/// Objects that are read or applied at the same time.
+/// Number of objects that are read or applied at the same time.
 const SIDE_BY_SIDE: usize = 16;
 /// Field managers whose fields Groundwork takes over: Helm's, and that of Landscaper's helm
 /// deployer.

@@ -21,19 +21,20 @@ use crate::work::{
     CallError, InNamespace, Lacks, Namespaces, PlannedRepositories, Progress, Unplanned, interrupted,
 };
 
-/// Plans that run at the same time. Few, because each has all objects of its namespaces in memory.
+/// Limit for the plans that run at the same time. It is low, because each plan has all objects of
+/// its namespaces in memory.
 const PLANS: usize = 2;
-/// Objects that a plan may read, without Secrets and ConfigMaps.
+/// Limit for the objects that a plan may read, without Secrets and ConfigMaps.
 const MOST_OBJECTS: usize = 10_000;
-/// Secrets and ConfigMaps that a plan may read.
+/// Limit for the Secrets and ConfigMaps that a plan may read.
 const MOST_NAMED: usize = 2_000;
-/// Rounds in which a plan may ask for further objects: one for the imports, one for each level of
-/// nested installations with state, and some spare.
+/// Limit for the rounds in which a plan may ask for further objects: one for the imports, one for
+/// each level of nested installations with state, and some spare.
 const ROUNDS: usize = 12;
-/// Secrets or ConfigMaps that are read at the same time.
+/// Number of Secrets or ConfigMaps that are read at the same time.
 const READS: usize = 16;
 
-/// Plans of a replica.
+/// Semaphore for the plans of a replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Plans(Arc<Semaphore>);
 

@@ -24,7 +24,7 @@ use crate::narration::HasLastError;
 /// Calls that are answered at the same time, because each has the entries of its jobs in memory.
 /// Other calls wait.
 const AT_ONCE: usize = 4;
-/// Entries that are read for one answer, including entries of other parts of the job.
+/// Limit for the entries that are read for one answer, including entries of other parts of the job.
 const MOST_READ: usize = 50_000;
 /// Limit for the jobs in the search.
 const MOST_JOBS: usize = 10_000;
@@ -32,9 +32,9 @@ const MOST_JOBS: usize = 10_000;
 const MOST_SHOWN_JOBS: usize = 50;
 const DEFAULT_LIMIT: usize = 1000;
 const MOST_ENTRIES: usize = 10_000;
-/// Entries per message.
+/// Number of entries in a message.
 const PIECE: usize = 200;
-/// Objects whose statuses are read for their messages.
+/// Limit for the objects whose statuses are read for their messages.
 const MOST_STATUSES: usize = 50;
 /// Time before and after a job in which entries without a job are shown with it.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
