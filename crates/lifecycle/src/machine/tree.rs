@@ -210,7 +210,8 @@ impl Tree {
         Self { begun: self.begun, warned: self.warned, ..Self::new(self.namespace, self.name) }
     }
 
-    /// Drops the data of another job than the running one, which another replica has begun.
+    /// Sets the id of the running job. If the tree has data of another job, drops that data:
+    /// another replica has begun the running job in the meantime.
     pub(super) fn follow_job(&mut self, id: &str) {
         if self.job.as_deref().is_some_and(|job| job != id) {
             let kept = std::mem::take(self);

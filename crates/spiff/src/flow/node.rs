@@ -363,8 +363,8 @@ pub(super) fn dynamic_node(mut node: Node) -> Node {
     node
 }
 
-/// Returns a node that came from `stub`. From a dynamic node the template arrives, not the
-/// instance.
+/// Returns `new`, a node that came from `stub`. If the stub's node is dynamic, the result gets its
+/// template and makes an instance of its own, in place of the stub's instance.
 pub(super) fn arrived(new: Node, stub: &Node) -> Node {
     match stub.dynamic() {
         Some(template) => dynamic_node(Node { value: Value::Template(Arc::clone(template)), ..new }),

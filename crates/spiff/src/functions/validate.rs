@@ -408,7 +408,8 @@ fn name_or_address(value: &Value, operator: &str) -> Checked {
         "dnslabel" => refused(text, 63, is_named_like_a_label, LABEL),
         "dnsdomain" => refused(text, 253, is_domain, DOMAIN),
         "wildcarddnsdomain" => refused(text, 253, is_wildcard_domain, WILDCARD),
-        // For a name that is neither, the reasons are those against a domain.
+        // `dnsname` accepts a domain and a wildcard domain. For other texts, the reasons are those
+        // why the text is not a domain.
         _ => refused(text, 253, is_domain, DOMAIN)
             .filter(|_| refused(text, 253, is_wildcard_domain, WILDCARD).is_some()),
     };
