@@ -15,6 +15,9 @@ macro_rules! reasons {
             Foreign(Box<str>),
         }
 
+        #[cfg(test)]
+        const TEXTS: &[&str] = &[$($text,)*];
+
         impl Reason {
             /// Returns the text for the status.
             pub fn as_str(&self) -> &str {
@@ -152,6 +155,17 @@ impl<'de> Deserialize<'de> for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A user looks a reason up on the page, so the page has all of them.
+    #[test]
+    fn the_page_has_each_reason() {
+        let page = include_str!("../../../docs/reasons.md");
+        // No code sets this one: `ConstructExports` covers the failures of export executions.
+        let is_listed =
+            |text: &&&str| **text == "RenderExportExecutions" || page.contains(&format!("### `{text}`"));
+        let missing: Vec<_> = TEXTS.iter().filter(|text| !is_listed(text)).collect();
+        assert_eq!(missing, Vec::<&&str>::new());
+    }
 
     #[test]
     fn texts_and_back() {
