@@ -1,4 +1,5 @@
-//! The four lists: their order, the bindings of each, and the meaning of its output (`blueprints.md` 4.2 to 4.5).
+//! The four lists: their order, the bindings of each, and the meaning of its output
+//! (`blueprints.md` 4.2 to 4.5).
 
 use std::borrow::Cow;
 use std::sync::Arc;

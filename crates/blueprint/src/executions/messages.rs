@@ -1,4 +1,5 @@
-//! Warnings and errors about the output of executions. Values of imports are redacted in them (`blueprints.md` 6.2).
+//! Warnings and errors about the output of executions. Values of imports are redacted in them
+//! (`blueprints.md` 6.2).
 
 use std::borrow::Cow;
 
