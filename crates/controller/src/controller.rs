@@ -107,6 +107,8 @@ impl Controller {
     /// Works like [`Controller::run`], with kinds that are added and removed meanwhile.
     pub async fn run_with(self, changes: SourceChanges, end: CancellationToken) {
         let index = Index::in_namespaces(self.options.namespaces.clone());
+        // Sent by the feeders (`index_follower.rs`, `puller.rs`) and by `Waker` (`reconcile.rs`);
+        // received by `Worker::run` (`worker.rs`).
         let (sender, mut receiver) = mpsc::channel(1024);
         let feeders = Feeders {
             bus: self.bus.clone(),

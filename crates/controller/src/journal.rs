@@ -115,6 +115,7 @@ impl Journal {
     }
 
     fn with_queue(service: &'static str, lost: Lost, length: usize) -> (Self, mpsc::Receiver<Message>) {
+        // Sent by `Scribe`, received by `Sending::run` in this file, which publishes to the bus.
         let (sender, receiver) = mpsc::channel(length);
         let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
         let instance = host.unwrap_or_else(|| std::process::id().to_string());

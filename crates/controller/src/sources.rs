@@ -20,7 +20,8 @@ pub(crate) enum SourceChange {
     Remove(Kind),
 }
 
-/// Creates both ends of the channel.
+/// Creates both ends of the channel: services send on the first, and `Feeders::others`
+/// (`feeders.rs`) receives on the second.
 pub fn sources() -> (Sources, SourceChanges) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (Sources(sender), SourceChanges(receiver))

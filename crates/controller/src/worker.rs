@@ -105,6 +105,7 @@ impl Worker {
                     self.announce_progress().await;
                 }
                 Some(finished) = self.running.join_next_with_id() => self.finish(finished).await,
+                // Sent by the feeders; `Controller::run_with` makes the channel.
                 Some(message) = messages.recv() => self.handle_message(message).await,
                 () = tokio::time::sleep_until(timer.into()) => {}
             }

@@ -16,7 +16,8 @@ pub(crate) enum Changed {
     All,
 }
 
-/// Sender of changes. Clones send to the same receivers.
+/// Sender of changes. Clones send to the same receivers: `handler.rs` sends, and the open calls of
+/// `grpc/watch.rs` receive.
 #[derive(Debug, Clone)]
 pub(crate) struct Changes(Sender<Changed>);
 

@@ -27,6 +27,7 @@ pub(crate) enum Command {
 }
 
 /// Channel to the leader of this process; empty while this replica does not lead. Clones share it.
+/// `grpc.rs` sends, and the loop in `leader.rs` receives.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeaderCommands(Arc<Mutex<Option<mpsc::Sender<Command>>>>);
 

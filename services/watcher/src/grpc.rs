@@ -142,6 +142,7 @@ impl Watcher for Service {
             let text = "the kind is not watched: register an interest with EnsureWatch first";
             return Err(status::failed_precondition(reasons::KIND_NOT_WATCHED, text));
         }
+        // `publication.rs` sends once for each record; the watches drop the senders at the end.
         let (published, mut receiver) = mpsc::unbounded_channel();
         let replay = Replay { id: Uuid::new_v4().simple().to_string().into(), published };
         let replay_id = replay.id.to_string();

@@ -287,6 +287,7 @@ impl Leader {
             if let (false, Some(names)) = (watched.is_namespaced, self.scopes.namespaces()) {
                 source = source.with_names(names.to_vec());
             }
+            // This loop sends requests for replays; `Watch::run` (`watch.rs`) receives them.
             let (requests, receiver) = mpsc::unbounded_channel();
             let has_marker = contents.synced.contains(&scope);
             let warnings = self.recorder.warnings_of(resource);
