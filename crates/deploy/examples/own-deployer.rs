@@ -11,7 +11,7 @@
 //! ```
 //!
 //! It shares the queue of the mock deployer's name only if that one does not run: a queue of
-//! another name needs a right of the NATS user, see `docs/deployers.md`.
+//! another name needs a right of the NATS user, see `docs/contributing/add-a-deployer.md`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -24,7 +24,7 @@ use crate::watches::Watches;
 pub struct Registration {
     pub deployer: Arc<dyn Deployer>,
     /// Name of the queue that the replicas share. The NATS user of the process needs the right to
-    /// it (`docs/deployers.md`).
+    /// it (`docs/contributing/add-a-deployer.md`).
     pub queue: &'static str,
     /// Name of the condition that `/readyz` shows until the index is complete.
     pub condition: &'static str,

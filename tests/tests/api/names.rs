@@ -1,4 +1,4 @@
-//! `crates/kubernetes` accepts the same names, labels and annotations as an API server.
+//! `crates/api/src/kubernetes` accepts the same names, labels and annotations as an API server.
 
 use std::collections::BTreeMap;
 

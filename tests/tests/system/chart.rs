@@ -35,7 +35,7 @@ async fn rendered(program: &Path, arguments: &[&str], values: &Value, namespace:
 }
 
 async fn ours(values: &Value, namespace: &str) -> Result<Value> {
-    rendered(&System::program("groundwork")?, &["template", "helm", "--jsonl"], values, namespace).await
+    rendered(&System::program("groundwork-judge")?, &["template", "helm"], values, namespace).await
 }
 
 /// Indexes objects by kind and name.

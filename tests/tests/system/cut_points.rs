@@ -35,6 +35,10 @@ pub(crate) struct Lived<S> {
     pub(crate) changes: Vec<(&'static str, usize)>,
 }
 
+/// Kinds of changes, with the least number of each that a life has: a proxy that misses writes
+/// would leave points out.
+pub(crate) type Least = [(&'static str, usize)];
+
 /// Returns the number of a cut, if it is of this kind.
 pub(crate) fn number(cut: Option<Cut>, kind: &str) -> Option<usize> {
     cut.filter(|cut| cut.kind == kind).map(|cut| cut.number)
@@ -44,13 +48,17 @@ pub(crate) fn number(cut: Option<Cut>, kind: &str) -> Option<usize> {
 /// all. `live` gets the number of the life, from 0, and its cut.
 pub(crate) async fn compare<S: PartialEq + Debug>(
     few: usize,
+    least: &Least,
     mut live: impl AsyncFnMut(usize, Option<Cut>) -> Result<Lived<S>>,
 ) -> Result<()> {
     let calm = live(0, None).await?;
+    for (kind, least) in least {
+        let found = calm.changes.iter().find(|(known, _)| known == kind).map_or(0, |(_, count)| *count);
+        ensure!(found >= *least, "{found} {kind} in a life, and at least {least} are expected");
+    }
     let is_long = std::env::var_os(ALL_POINTS).is_some();
     let mut tried = 0;
     for (kind, count) in calm.changes.iter().copied() {
-        ensure!(count > 0, "a life has no {kind}");
         let step = if is_long { 1 } else { count.div_ceil(few) };
         for number in (0..count).step_by(step) {
             tried += 1;
@@ -64,8 +72,8 @@ pub(crate) async fn compare<S: PartialEq + Debug>(
     Ok(())
 }
 
-/// Waits until `is_so`, and starts the service again whenever it was killed. `is_reached` reports
-/// that the chosen change is stored; it reports each cut once.
+/// Waits until `is_so`, and kills and restarts the service when `is_reached` reports that the chosen
+/// change is stored, which it does once for each cut. A service that ends by itself is an error.
 pub(crate) async fn until(
     system: &mut System,
     (service, namespace): (&'static str, &str),
@@ -76,11 +84,13 @@ pub(crate) async fn until(
     let start = Instant::now();
     loop {
         if is_reached(system)? {
-            system.service_mut(service)?.program.kill().await?;
+            let program = &mut system.service_mut(service)?.program;
+            if program.is_running() {
+                program.kill().await?;
+            }
+            program.start_again()?;
         }
-        if !system.service(service)?.program.is_running() {
-            system.service_mut(service)?.program.start_again()?;
-        }
+        ensure!(system.service(service)?.program.is_running(), "{service} has ended\n{}", system.logs());
         let case = Case::existing(system, namespace).await?;
         if is_so(&case).await? {
             return Ok(());

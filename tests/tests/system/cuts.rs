@@ -163,7 +163,7 @@ async fn every_write_may_be_the_last_of_a_process() -> Result<()> {
     system.plane.create_namespace(NAMESPACE).await?;
     for (service, few) in FEW {
         let live = async |_, cut| live(&mut system, service, cut).await;
-        cut_points::compare(few, live).await.with_context(|| service)?;
+        cut_points::compare(few, &[("writes", few)], live).await.with_context(|| service)?;
     }
     Ok(())
 }

@@ -155,7 +155,10 @@ async fn live(system: &mut System, number: usize, cut: Option<Cut>) -> Result<Li
 async fn every_write_may_be_the_last_of_a_deployer() -> Result<()> {
     let options = SystemOptions { proxied: true, ..SystemOptions::default() };
     let Some(mut system) = System::start(options).await? else { return Ok(()) };
-    cut_points::compare(FEW, async |number, cut| live(&mut system, number, cut).await).await
+    cut_points::compare(FEW, &[("writes at home", 7), ("writes to the target", 16)], async |number, cut| {
+        live(&mut system, number, cut).await
+    })
+    .await
 }
 
 /// Two replicas share the items of each type. Every object is created once, and every release has

@@ -9,7 +9,7 @@ use groundwork_gotemplate::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::grants::{deadline, grants};
+use crate::grants::{TIME_LIMIT, deadline, grants};
 use crate::lines::{answer_lines, parse};
 
 /// Name of a template if its line gives none.
@@ -128,7 +128,7 @@ impl Engine {
                 right: case.right.unwrap_or_default(),
             },
             missing_key: case.missingkey.unwrap_or(MissingKeyName::Default).into(),
-            limits: Limits { deadline: Some(deadline()), ..self.limits.into() },
+            limits: Limits { deadline: Some(deadline(TIME_LIMIT)), ..self.limits.into() },
             grants: grants(),
         };
         let mut set: Option<Template> = None;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use groundwork_blueprint::Capabilities;
 use groundwork_gotemplate::{Deadline, Grants};
 
-/// Time limit of one template.
+/// Time limit of one template, or of the executions of one blueprint. Charts have their own.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Grants the clock and random values, and denies the environment and the network.
@@ -14,8 +14,8 @@ pub(crate) fn grants() -> Grants {
     Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() }
 }
 
-/// Returns the deadline of a template that starts now.
-pub(crate) fn deadline() -> Deadline {
-    let end = Instant::now() + TIME_LIMIT;
+/// Returns the deadline of work that starts now.
+pub(crate) fn deadline(limit: Duration) -> Deadline {
+    let end = Instant::now() + limit;
     Deadline::new(move || Instant::now() >= end)
 }

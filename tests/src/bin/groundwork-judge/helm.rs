@@ -9,7 +9,8 @@ use data_encoding::BASE64;
 use groundwork_budget::TemplateLimits;
 use groundwork_helm::values::{self, Table};
 use groundwork_helm::{
-    Capabilities, Chart, File, Hook, KubeVersion, Release, Rendered, Renderer, Request, check_release_name,
+    Capabilities, Chart, File, Hook, KubeVersion, Release, Rendered, Renderer, Request, TIME_LIMIT,
+    check_release_name,
 };
 use groundwork_registry::load_chart_folder;
 use serde::{Deserialize, Serialize};
@@ -169,7 +170,7 @@ fn rendered(mut case: Case, limits: TemplateLimits) -> Result<Output, Failure> {
         include_crds: case.include_crds.unwrap_or(false),
         skip_schema: case.skip_schema_validation.unwrap_or(false),
         grants: grants(),
-        deadline: Some(deadline()),
+        deadline: Some(deadline(TIME_LIMIT)),
         limits,
         ..Request::default()
     };
