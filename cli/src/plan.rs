@@ -1,7 +1,7 @@
 //! `groundwork plan`: shows the effect of objects before they are applied.
 
 mod cluster;
-mod given;
+mod overrides;
 mod text;
 
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::ending::Ending;
 use crate::namespace::namespace;
 use crate::stdout;
 use crate::{stores, variants};
-use given::{Applied, Present};
+use overrides::{Applied, Present};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {

@@ -2,7 +2,7 @@
 //! cluster.
 
 mod arguments;
-mod given;
+mod overrides;
 mod report;
 mod tree;
 mod world;
@@ -18,7 +18,7 @@ use crate::output::{self, Baseline, Presentation};
 use crate::rendering::Rendering;
 use crate::stores;
 pub(crate) use arguments::RenderArguments;
-use given::{ItemExports, StateFile};
+use overrides::{ItemExports, StateFile};
 use tree::Runner;
 use world::World;
 

@@ -10,7 +10,7 @@ use groundwork_plan::{Key, Landscape};
 use groundwork_variant_service::preview_namespace;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use super::given::Applied;
+use super::overrides::Applied;
 use super::{PlanArguments, has_errors};
 use crate::diagnostic::Diagnostic;
 use crate::ending::Ending;

@@ -6,7 +6,7 @@ use clap::Args;
 use groundwork_budget::TemplateLimits;
 use serde_json::Value;
 
-use super::given::assignment;
+use super::overrides::assignment;
 use crate::namespace::namespace;
 use crate::output::{DiffTarget, RenderOutput};
 

@@ -12,7 +12,7 @@ use groundwork_lifecycle::{
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
 
-use super::given::{ItemExports, StateFile};
+use super::overrides::{ItemExports, StateFile};
 use super::report;
 use super::world::World;
 use crate::diagnostic::Diagnostic;

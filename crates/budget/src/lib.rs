@@ -10,7 +10,7 @@
 //! bytes. A step of a Go template, such as the evaluation of a node, is four units. Engines charge
 //! before they work.
 
-pub mod held;
+pub mod live_bytes;
 mod template_limits;
 
 use std::fmt;

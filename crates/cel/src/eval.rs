@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::compile::{Loop, Node};
 use crate::functions::{Host, call};
 use crate::operators::{binary, check_index, go_type, member, missing};
-use crate::plan::{Loop, Node};
 use crate::value::{EvalError, Key, Map, Value};
 
 type Outcome = Result<Value, EvalError>;

@@ -11,6 +11,7 @@
 //! their form ([`check_form`]), on their cost ([`Program::cost`]), and on their [`Patterns`].
 
 mod check;
+mod compile;
 mod convert;
 mod cost;
 mod declarations;
@@ -19,7 +20,6 @@ mod functions;
 mod limits;
 mod operators;
 mod patterns;
-mod plan;
 mod time;
 mod types;
 mod value;
@@ -62,7 +62,7 @@ pub enum Declared {
 #[derive(Debug)]
 pub struct Program {
     tree: Expression,
-    root: plan::Node,
+    root: compile::Node,
     names: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl Compiler {
         })?;
         let resolved = check::check(program.expression(), program.source_info(), declared)?;
         let root =
-            plan::plan(program.expression(), &resolved, declared).map_err(|error| error.to_string())?;
+            compile::plan(program.expression(), &resolved, declared).map_err(|error| error.to_string())?;
         let names = program.references().variables().into_iter().map(str::to_owned).collect();
         Ok(Program { tree: program.expression().clone(), root, names })
     }

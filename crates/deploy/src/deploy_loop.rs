@@ -22,10 +22,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 use crate::export_secret::{delete_export, export_name, export_of, write_export};
+use crate::missing_cluster::{ClusterName, cluster_name, is_vanished};
 use crate::narration;
 use crate::selector::TargetSelectors;
 use crate::target::Targets;
-use crate::vanished::{ClusterName, cluster_name, is_vanished};
 use crate::waiting::renew;
 use crate::watches::Watches;
 

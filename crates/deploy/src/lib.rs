@@ -18,13 +18,13 @@ mod deployer;
 mod drift;
 mod export_secret;
 mod kubeconfig;
+mod missing_cluster;
 mod narration;
 mod selector;
 mod service;
 mod source;
 mod target;
 mod tokens;
-mod vanished;
 mod waiting;
 mod watches;
 

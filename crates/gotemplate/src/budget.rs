@@ -1,6 +1,6 @@
 //! The account of what one render may spend: steps, memory and time (`gotemplate.md` 10).
 
-use groundwork_budget::{ExceededError, held};
+use groundwork_budget::{ExceededError, live_bytes};
 use groundwork_go::fmt::FormatError;
 
 use crate::nesting::{MAX_DEPTH, TooDeep};
@@ -62,7 +62,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new(limits: Limits, shared: Option<groundwork_budget::Budget>) -> Budget {
-        Budget { limits, steps: 0, shared, reported: 0, start: held::now() }
+        Budget { limits, steps: 0, shared, reported: 0, start: live_bytes::now() }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -120,7 +120,7 @@ impl Budget {
 
     /// Checks that the values of the render may take this many more bytes.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), LimitError> {
-        if held::since(self.start).saturating_add(bytes) > self.limits.value_bytes {
+        if live_bytes::since(self.start).saturating_add(bytes) > self.limits.value_bytes {
             return Err(LimitError::Held(self.limits.value_bytes));
         }
         Ok(())

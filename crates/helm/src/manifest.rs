@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use groundwork_go::text::is_space;
-use groundwork_yaml::skim;
+use groundwork_yaml::heads;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
@@ -143,7 +143,7 @@ impl Sorted {
 fn head(content: &str) -> Result<Head, String> {
     // A fast path: of most documents only the head has to be read.
     let is_of_head = |key: &str| HEAD.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(key));
-    let skimmed = skim::members(content, is_of_head);
+    let skimmed = heads::members(content, is_of_head);
     if let Some(head) = skimmed.as_deref().and_then(usual_head) {
         return Ok(head);
     }

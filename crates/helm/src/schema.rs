@@ -14,9 +14,9 @@ const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Names of the newest dialect, whichever it is.
 const NEWEST: [&str; 2] = ["http://json-schema.org/schema", "https://json-schema.org/schema"];
 
-mod held;
+mod cache;
 
-use held::Held;
+use cache::Held;
 
 /// Cache of compiled schemas by their source bytes.
 #[derive(Debug, Default)]

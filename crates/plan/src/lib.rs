@@ -13,34 +13,34 @@
 
 mod applied;
 mod blueprints;
-mod causes;
 mod change;
 mod compare;
+mod component_changes;
+mod environment;
 mod landscape;
-mod redirection;
 mod repositories;
 mod secrecy;
-mod surroundings;
 #[cfg(test)]
 mod tests;
+mod text;
+mod triggers;
 mod walk;
-mod words;
 mod world;
 
 pub use change::{
     Change, ObjectChange, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
 };
+pub use component_changes::redirections;
+pub use environment::{Environment, Reads, Sources, Unread};
 pub use groundwork_fleet::Field;
 pub use landscape::{Key, Landscape};
-pub use redirection::redirections;
 pub use secrecy::HIDDEN;
-pub use surroundings::{Environment, Reads, Sources, Unread};
 
 use blueprints::Blueprints;
-use causes::Causes;
 use compare::{Comparison, Proofs};
 use landscape::Below;
 use repositories::ReadOnce;
+use triggers::Causes;
 use walk::{Node, Walk, Walks};
 
 /// Returns the effects of applying `applied` to a cluster with the objects `present`. Both must

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_api::Context;
 use groundwork_component::{Access, Blob, LoadedDescriptor, Repository, RepositoryContext, RepositoryError};
 
-use crate::surroundings::Sources;
+use crate::environment::Sources;
 
 /// Bytes of the largest cached content. Larger content is read again for each use.
 const LARGEST: u64 = 4 << 20;

@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 
 use crate::Environment;
 use crate::blueprints::Blueprints;
+use crate::environment::OfContext;
 use crate::landscape::{Below, Key, Landscape, key};
-use crate::surroundings::OfContext;
 use crate::world::World;
 
 /// Largest nesting depth. A component that refers to itself would nest without end.

@@ -9,8 +9,8 @@ use groundwork_lifecycle::{
     DataKind, Entries, ImportedObjects, ScopedObject, is_import_of, object_name, scope_name,
 };
 
+use crate::environment::Reads;
 use crate::landscape::{Key, Landscape, is_published, key};
-use crate::surroundings::Reads;
 
 /// Objects of one kind, indexed by their labels.
 #[derive(Debug)]

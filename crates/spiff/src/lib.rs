@@ -25,10 +25,10 @@ mod reads;
 mod run;
 mod scope;
 mod settings;
+mod static_analysis;
 mod syntax;
 mod tags;
 mod value;
-mod written;
 mod yaml;
 
 pub use api::{Document, Engine, Error, Output, Position, Report};
@@ -36,8 +36,8 @@ pub use flow::Unresolved;
 pub use issue::Issue;
 pub use limits::{LimitError, Limits};
 pub use settings::{Clock, Features, Files, HostFunction, Randomness};
+pub use static_analysis::{PathStep, WrittenExpression};
 #[doc(hidden)]
 pub use syntax::reprinted;
 pub use value::{Lambda, List, Map, Node, Pending, Template, Value};
-pub use written::{PathStep, WrittenExpression};
 pub use yaml::ReadError;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use groundwork_budget::held::{self, Held};
+use groundwork_budget::live_bytes::{self, Held};
 use groundwork_go::regexp;
 
 use crate::api::Position;
@@ -120,7 +120,7 @@ impl<'e> Run<'e> {
             known: None,
             work: 0,
             reported: 0,
-            start: held::now(),
+            start: live_bytes::now(),
             calls: 0,
             patterns: HashMap::new(),
         }
@@ -176,7 +176,7 @@ impl<'e> Run<'e> {
         let limits = &self.settings.limits;
         let limit = if self.work > limits.work {
             LimitError::Work(limits.work)
-        } else if held::since(self.start) > limits.value_bytes {
+        } else if live_bytes::since(self.start) > limits.value_bytes {
             LimitError::Held(limits.value_bytes)
         } else if self.work / UNITS_PER_CHECK != before {
             return self.report();

@@ -23,7 +23,7 @@
 //!
 //! [`tree`] is for programs that change files of users: it keeps comments, order and notation.
 //!
-//! [`skim`] extracts members of a document without reading the rest.
+//! [`heads`] extracts members of a document without reading the rest.
 //!
 //! No error text of this crate quotes a scalar, because the text may be a Secret.
 
@@ -31,11 +31,11 @@ mod compose;
 mod emit;
 mod error;
 pub mod events;
+pub mod heads;
 mod node;
 mod number;
 mod plain;
 mod scalar;
-pub mod skim;
 pub mod style;
 pub mod tree;
 

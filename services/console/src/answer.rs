@@ -16,7 +16,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 
-use crate::visible::{visible, visible_json};
+use crate::escape::{visible, visible_json};
 
 /// Content security policy: pages load nothing from other hosts, contain no inline script or style,
 /// and are never shown in a frame.

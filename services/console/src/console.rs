@@ -228,13 +228,13 @@ impl Site {
         visitor: &Visitor,
         segments: &[&str],
     ) -> Result<Answer, PageError> {
-        use crate::pages::{components, events, glance, installations, sets};
+        use crate::pages::{components, events, installations, overview, sets};
         let now = Timestamp::now();
         match segments {
             [] => {
                 let installations = self.visible::<Installation>(visitor).await?;
                 let packages = self.visible::<PackageVariantSet>(visitor).await?;
-                let page = glance::GlancePage::new(&self.landscape.read(), &installations, &packages, now);
+                let page = overview::GlancePage::new(&self.landscape.read(), &installations, &packages, now);
                 Ok(self.show(request, visitor, &page, now))
             }
             ["installations"] => {

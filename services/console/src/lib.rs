@@ -15,6 +15,7 @@
 mod answer;
 mod assets;
 mod console;
+mod escape;
 mod journal;
 mod landscape;
 mod live;
@@ -27,7 +28,6 @@ mod rights;
 mod server;
 mod settings;
 mod sources;
-mod visible;
 mod visitor;
 
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! HTTP server for browsers, with limits on connections and on stalled reads and writes.
 
-mod stalled;
+mod write_timeout;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::answer::Body;
-use stalled::StalledWrites;
+use write_timeout::StalledWrites;
 
 /// Connections at a time, in total and from one address. Each open page with live updates keeps
 /// one.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::cut_points::{self, Cut, Lived};
-use crate::herd::dump;
+use crate::many_installations::dump;
 
 /// Services, with the number of points that every run tries.
 const FEW: [(&str, usize); 2] = [("renderer", 6), ("deployer", 2)];

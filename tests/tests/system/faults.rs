@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 
 use crate::grpc::{account_of_admin, channel};
-use crate::herd::{COUNT, apply_with, dump, same_as, until_done};
+use crate::many_installations::{COUNT, apply_with, dump, same_as, until_done};
 use crate::support::PATIENCE;
 
 async fn kill(system: &mut System, service: &'static str) -> Result<()> {

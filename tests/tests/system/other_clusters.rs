@@ -128,7 +128,7 @@ async fn the_same_cluster_by_another_way() -> Result<()> {
     let found = run_job(&case, "web", "1").await?;
     succeeded(&found)?;
     let front = Front::start(cluster.plane.client().await?).await?;
-    let kubeconfig = crate::garden::kubeconfig(front.url(), &json!({"token": "another"}));
+    let kubeconfig = crate::target_sync_source::kubeconfig(front.url(), &json!({"token": "another"}));
     lead(&case, &kubeconfig).await?;
     let found = run_job(&case, "web", "2").await?;
     succeeded(&found)?;

@@ -28,10 +28,10 @@ use tonic::Code;
 use crate::case::{Case, job};
 use crate::deploying_ownership::{Mode, Part, deploy, maps_chart};
 use crate::echo_server::{apply, options};
-use crate::garden::kubeconfig;
 use crate::grpc::{account_of_admin, channel, encode};
 use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
 use crate::target_cluster::{self, give_job, outcome as outcome_of_item, run_job};
+use crate::target_sync_source::kubeconfig;
 use crate::variants::use_all_rights;
 
 const NAMESPACE: &str = "my-namespace";

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::garden::{CANARY, Garden, SILENT, errors, kubeconfig_of, next_round};
 use crate::rights::target_sync_rights;
 use crate::shared;
 use crate::support::PATIENCE;
+use crate::target_sync_source::{CANARY, Garden, SILENT, errors, kubeconfig_of, next_round};
 
 const LABEL: &str = "landscaper.gardener.cloud/targetsync=ok";
 const LAST: &str = "landscaper.gardener.cloud/lasttargetsync";
@@ -271,7 +271,7 @@ async fn credentials_that_cannot_be_used() -> Result<()> {
     let spec = json!({"sourceNamespace": "x", "secretRef": {"name": "access"}, "secretNameExpression": "*"});
     case.create::<TargetSync>("sync", &json!({ "spec": spec })).await?;
     until_error(&case, "sync", "spec.secretRef: the secret access does not exist, or has no entry").await?;
-    let exec = crate::garden::kubeconfig(
+    let exec = crate::target_sync_source::kubeconfig(
         "https://example.org",
         &json!({"exec": {"command": CANARY, "apiVersion": "v1"}}),
     );

@@ -5,10 +5,10 @@ use groundwork_api::{DeployItem, Installation, Target, TargetSync};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::garden::{Garden, next_round};
 use crate::shared;
 use crate::support::outcome as outcome_of;
 use crate::target_cluster::outcome;
+use crate::target_sync_source::{Garden, next_round};
 
 const NAME: &str = "landscaper.gardener.cloud/clustername";
 
@@ -102,7 +102,8 @@ async fn clusters_that_nobody_can_ask_for() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "not-asked").await?;
     let kubeconfig = |server: &str| -> Value {
-        let config = json!({"kubeconfig": crate::garden::kubeconfig(server, &json!({"token": "t"}))});
+        let config =
+            json!({"kubeconfig": crate::target_sync_source::kubeconfig(server, &json!({"token": "t"}))});
         json!({"spec": {"type": "landscaper.gardener.cloud/kubernetes-cluster", "config": config}})
     };
     case.create::<Target>("plain", &kubeconfig("https://api.dev.project.invalid")).await?;

@@ -1,6 +1,6 @@
 //! Execution of the control structures `if`, `with`, `range` and `template` (`gotemplate.md` 6).
 
-use groundwork_budget::held::Held;
+use groundwork_budget::live_bytes::Held;
 
 use super::{Evaluator, Flow, Reached, Result};
 use crate::error::ErrorKind;

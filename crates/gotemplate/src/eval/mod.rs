@@ -7,7 +7,7 @@ mod pipeline;
 
 use std::sync::Arc;
 
-use groundwork_budget::held::Held;
+use groundwork_budget::live_bytes::Held;
 
 use crate::budget::LimitError;
 use crate::context::{Context, Run};

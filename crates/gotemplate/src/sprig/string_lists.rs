@@ -1,6 +1,6 @@
 //! Functions for string lists (`gotemplate.md` 12.2).
 
-use groundwork_budget::held::OVERHEAD;
+use groundwork_budget::live_bytes::OVERHEAD;
 
 use super::cast::strval;
 use super::registration::Outcome;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use groundwork_budget::held;
+use groundwork_budget::live_bytes;
 
 /// A Go string. It is cheap to clone, and compares and sorts by bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub struct Str(Arc<[u8]>);
 impl Str {
     /// Counts the bytes as live memory; [`Drop`] takes them off again.
     fn new(bytes: Arc<[u8]>) -> Str {
-        held::take(bytes.len() + held::OVERHEAD);
+        live_bytes::take(bytes.len() + live_bytes::OVERHEAD);
         Str(bytes)
     }
 
@@ -85,7 +85,7 @@ impl From<Arc<[u8]>> for Str {
 impl Drop for Str {
     fn drop(&mut self) {
         if Arc::strong_count(&self.0) == 1 {
-            held::give_back(self.0.len() + held::OVERHEAD);
+            live_bytes::give_back(self.0.len() + live_bytes::OVERHEAD);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use groundwork_budget::held::{Held, OVERHEAD};
+use groundwork_budget::live_bytes::{Held, OVERHEAD};
 
 use super::{NamedType, Str, Value, release};
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use groundwork_budget::held::{Held, OVERHEAD};
+use groundwork_budget::live_bytes::{Held, OVERHEAD};
 
 use super::{NamedType, Str, Value, release};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Depth, Eval, EvalError, Evaluated, arguments, define, evaluate, evaluate_to, lambda};
-use groundwork_budget::held::Held;
+use groundwork_budget::live_bytes::Held;
 
 use crate::env::Env;
 use crate::limits::LimitError;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use groundwork_budget::held::{Held, OVERHEAD};
+use groundwork_budget::live_bytes::{Held, OVERHEAD};
 
 use super::{Node, Value};
 

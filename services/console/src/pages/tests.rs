@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use super::events::EventsPage;
 use super::frame::{self, Frame};
-use super::glance::GlancePage;
 use super::installation::{InstallationPage, Seen};
 use super::installations::InstallationsPage;
 use super::message::MessagePage;
+use super::overview::GlancePage;
 use super::*;
 use crate::answer::Answer;
 use crate::landscape::Position;

@@ -24,7 +24,7 @@ use groundwork_sandbox::{Connection, pack, reply, unpack};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::discretion::{Remembering, withhold_in_warnings, without_values};
+use super::redact::{Remembering, withhold_in_warnings, without_values};
 
 /// Bytes of archives whose parsed charts a worker caches. A parsed chart takes several times the
 /// size of its archive.

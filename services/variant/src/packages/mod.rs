@@ -29,11 +29,11 @@ mod newest;
 mod objects;
 mod operations;
 pub(crate) mod porch;
+mod rate_limit;
 mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
 mod schedule;
-mod turns;
 pub(crate) mod world;
 
 use std::collections::HashMap;
@@ -56,9 +56,9 @@ use kube::Api;
 pub use functions::{FunctionArguments, FunctionsError, Missing};
 pub(crate) use objects::FINALIZER;
 pub(crate) use porch::PorchStore;
+pub use rate_limit::TurnArguments;
+use rate_limit::{Turn, Turns};
 pub(crate) use relations::Relations;
-pub use turns::TurnArguments;
-use turns::{Turn, Turns};
 
 /// Longest age of a replica's knowledge of a remote before the replica syncs again, unless an event
 /// brings news first.

@@ -15,8 +15,8 @@ use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
 use tonic::Status;
 
-use super::original::{OriginalError, original};
 use super::status::{of_list, of_porch};
+use super::upgrade_base::{OriginalError, original};
 use super::{PorchStore, Registration, Turn, registration};
 use crate::packages::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
 use crate::packages::creation::Wanted;

@@ -7,11 +7,11 @@
 //! calls of people ──PorchContent──> checks ──> create, save, reads
 //! ```
 
-mod choice;
 mod content;
-mod original;
+mod detect;
+mod errors;
 mod status;
-mod told;
+mod upgrade_base;
 mod work;
 mod world;
 
@@ -24,10 +24,10 @@ use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_fleet::Package;
 use groundwork_packages::porch::{Porch, PorchError, Revision};
 
-use super::turns::{Turn, Turns};
+use super::rate_limit::{Turn, Turns};
 
-pub(super) use choice::is_chosen;
 pub(super) use content::PorchContent;
+pub(super) use detect::is_chosen;
 pub(crate) use world::World;
 
 /// Longest time that a list may lag behind a write.

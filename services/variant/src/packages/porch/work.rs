@@ -15,8 +15,8 @@ use groundwork_krm::{
 use groundwork_packages::git::{Original, Source, Update};
 use groundwork_packages::porch::{Meaning, NewDraft, Resources};
 
-use super::original::{self, OriginalError};
-use super::told::told_of_list;
+use super::errors::told_of_list;
+use super::upgrade_base::{self, OriginalError};
 use super::world::{CreateError, World};
 use crate::packages::downstream::{Failure, Progress, mutated};
 use crate::packages::operations::Operations as _;
@@ -106,7 +106,7 @@ impl Work<'_, '_> {
             return Ok(found.name_any());
         }
         let registered = world.objects().list::<Repository>(&world.namespace, "").await?;
-        let found = original::original(&world.store.porch, target, world.revisions(), &registered).await;
+        let found = upgrade_base::original(&world.store.porch, target, world.revisions(), &registered).await;
         found.map_err(|error| match error {
             OriginalError::List(error) => told_of_list(&error, world.downstream_package()),
             OriginalError::Missing(error) => error.into(),

@@ -19,7 +19,7 @@ use groundwork_krm::Package as Files;
 use groundwork_packages::git::check_file_names;
 use groundwork_packages::porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 
-use super::told::{conflict, refused, told, told_of_list};
+use super::errors::{conflict, refused, told, told_of_list};
 use super::work::Work;
 use super::{ListError, PorchStore, Registration, Turn, registration};
 use crate::packages::downstream::{self, Failure, Progress};

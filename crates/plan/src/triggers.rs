@@ -17,9 +17,9 @@ use crate::Environment;
 use crate::applied::changed;
 use crate::change::{Change, PlannedInstallation, Reason, Redirection, Start};
 use crate::compare::{Importers, importers, kind_name};
+use crate::component_changes::redirections;
+use crate::environment::OfContext;
 use crate::landscape::{Key, Landscape};
-use crate::redirection::redirections;
-use crate::surroundings::OfContext;
 use crate::world::imported;
 
 /// Reasons to plan a root, and the start of its job.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Page;
 use super::installations::filtered;
-use super::pace::{Pace, ReactionTimes, is_recent};
+use super::latency::{Pace, ReactionTimes, is_recent};
 use super::parts::{JobView, installation_link, package_badge};
 use crate::landscape::{Content, PackageState, Place, State};
 use crate::rights::Visible;
