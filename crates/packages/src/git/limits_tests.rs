@@ -143,7 +143,8 @@ fn in_own_process(test: &str) -> bool {
         return true;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("limits_tests::{test}"), "--nocapture", "--test-threads=1"]);
+    let module = module_path!().split_once("::").map_or("", |(_, module)| module);
+    command.args(["--exact", &format!("{module}::{test}"), "--nocapture", "--test-threads=1"]);
     let output = command.env(VARIABLE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
