@@ -72,8 +72,9 @@ pub(crate) async fn compare<S: PartialEq + Debug>(
     Ok(())
 }
 
-/// Waits until `is_so`, and kills and restarts the service when `is_reached` reports that the chosen
-/// change is stored, which it does once for each cut. A service that ends by itself is an error.
+/// Waits until `is_so`, and kills and restarts the service when `is_reached` reports that the
+/// chosen change is stored, which it does once for each cut. A service that ends by itself is an
+/// error.
 pub(crate) async fn until(
     system: &mut System,
     (service, namespace): (&'static str, &str),
