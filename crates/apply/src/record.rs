@@ -24,7 +24,7 @@ pub struct ManagedResource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
     /// Groundwork's addition: the item whose mark the object carried when this item took it over.
-    /// That item may still list the object.
+    /// The earlier item may still list the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_from: Option<String>,
     /// Groundwork's addition: the item that has handed the object over, for an object that this

@@ -159,7 +159,7 @@ fn is_same(left: &Node, right: &Node) -> bool {
 }
 
 /// Returns a document without the annotation with the upstream name (`packagevariants.md` 6.8).
-/// That annotation is not merged: the local one stays.
+/// The merge leaves the annotation out: the local one stays.
 fn without_annotation(root: &Node) -> Node {
     let mut root = root.clone();
     drop_annotation(&mut root);
