@@ -55,8 +55,6 @@ fn readme(workspace: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use toml::{Table, Value};
 
     /// A panic in a handler, a call or a template function is answered with an error, which is
@@ -72,29 +70,11 @@ mod tests {
         }
     }
 
-    /// Cargo ignores `strip` of a profile for packages with settings of their own; symbols are a
-    /// fifth of a program.
+    /// Symbols are a fifth of a program. Cargo ignores `strip` for packages with settings of their
+    /// own, which the documents' measures forbid.
     #[test]
     fn release_programs_are_stripped() {
         let manifest: Table = include_str!("../../Cargo.toml").parse().unwrap();
         assert_eq!(manifest["profile"]["release"]["strip"].as_bool(), Some(true));
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let groups = ["", "crates", "services"].map(|group| workspace.join(group).read_dir().unwrap());
-        let folders = groups.into_iter().flatten().map(|entry| entry.unwrap().path());
-        let mut programs = 0;
-        for folder in folders.filter(|folder| folder != workspace && folder.join("Cargo.toml").is_file()) {
-            let text = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-            let package: Table = text.parse().unwrap();
-            let name = package["package"]["name"].as_str().unwrap();
-            let has_program = package.contains_key("bin")
-                || ["src/main.rs", "src/bin"].iter().any(|path| folder.join(path).exists());
-            if let Some(settings) =
-                manifest["profile"]["release"]["package"].get(name).filter(|_| has_program)
-            {
-                assert_eq!(settings.get("strip").and_then(Value::as_bool), Some(true), "{name}");
-                programs += 1;
-            }
-        }
-        assert!(programs > 5, "{programs}");
     }
 }
