@@ -13,6 +13,7 @@ mod ending;
 mod events;
 mod explain;
 mod folder;
+mod functions;
 mod input;
 mod inventory;
 mod live;

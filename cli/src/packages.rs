@@ -36,16 +36,26 @@ enum PackagesCommand {
     /// the others are done.
     Propose(revisions::ChangeArguments),
     /// Approve proposed revisions, which publishes them.
-    Approve(revisions::ChangeArguments),
+    ///
+    /// With --set or --selector, prints the revisions that are proposed, and asks before it approves
+    /// them.
+    Approve(revisions::ApproveArguments),
     /// Reject proposed drafts, or a proposed deletion.
     ///
     /// A proposed revision becomes a draft again; a revision whose deletion was proposed stays
     /// published.
     Reject(revisions::ChangeArguments),
     /// Propose the deletion of published revisions.
-    ProposeDeletion(revisions::ChangeArguments),
+    ///
+    /// Refuses a revision that other packages were made of, unless --force is given.
+    ProposeDeletion(revisions::RemoveArguments),
     /// Delete unpublished revisions, or those whose deletion was proposed.
-    Delete(revisions::ChangeArguments),
+    ///
+    /// The head of a branch is deleted from the branch. Refuses a revision that other packages were
+    /// made of, unless --force is given.
+    Delete(revisions::RemoveArguments),
+    /// List the revisions that were made of a revision.
+    Dependents(revisions::DependentsArguments),
     /// Write the files of a package revision into a folder.
     Pull(content::PullArguments),
     /// Send the files of a pulled folder to a draft.
@@ -74,12 +84,13 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
         PackagesCommand::List(arguments) => revisions::list(arguments),
         PackagesCommand::Get(arguments) => revisions::get(arguments),
         PackagesCommand::Propose(arguments) => revisions::change(arguments, revisions::Verb::Propose),
-        PackagesCommand::Approve(arguments) => revisions::change(arguments, revisions::Verb::Approve),
+        PackagesCommand::Approve(arguments) => revisions::approve(arguments),
         PackagesCommand::Reject(arguments) => revisions::change(arguments, revisions::Verb::Reject),
         PackagesCommand::ProposeDeletion(arguments) => {
-            revisions::change(arguments, revisions::Verb::ProposeDeletion)
+            revisions::remove(arguments, revisions::Verb::ProposeDeletion)
         }
-        PackagesCommand::Delete(arguments) => revisions::change(arguments, revisions::Verb::Delete),
+        PackagesCommand::Delete(arguments) => revisions::remove(arguments, revisions::Verb::Delete),
+        PackagesCommand::Dependents(arguments) => revisions::dependents(arguments),
         PackagesCommand::Pull(arguments) => content::pull(arguments),
         PackagesCommand::Push(arguments) => content::push(arguments),
         PackagesCommand::Clone(arguments) => content::clone(arguments),

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
-use groundwork_fleet::{Bundle, ExpandError, Expanded, Unresolved};
+use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet, ResourceExt as _};
+use groundwork_fleet::{Bundle, ExpandError, Expanded, Unresolved, validate_set, validate_variant};
 use groundwork_yaml::{self as yaml, Position, Step};
 use serde_json::{Value, json};
 
@@ -31,6 +31,11 @@ enum VariantsCommand {
     /// Exit code 0: every set was expanded. 1: a set cannot be expanded; those of the others are
     /// printed. 2: the input cannot be used; nothing is printed to standard output.
     Expand(ExpandArguments),
+    /// Check PackageVariants and PackageVariantSets against their schema and all rules.
+    ///
+    /// Needs no cluster, and looks nothing up. Exit code 0: all are valid. 1: one is not; each
+    /// broken rule is printed with its place. 2: the input cannot be used.
+    Validate(ValidateArguments),
     /// Show the changes that sets would make to existing PackageVariants.
     ///
     /// Shows what they create, change field by field, and delete: from files alone, or with
@@ -62,6 +67,17 @@ struct ExpandArguments {
     /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = ListFormat::Yaml)]
     output: ListFormat,
+
+    /// Namespace of objects that name none.
+    #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
+    namespace: String,
+}
+
+#[derive(Debug, Args)]
+struct ValidateArguments {
+    /// Files or directories with PackageVariants and PackageVariantSets. `-` is standard input.
+    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    files: Vec<PathBuf>,
 
     /// Namespace of objects that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
@@ -111,6 +127,9 @@ struct DraftArguments {
     /// Namespace of objects that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
     namespace: String,
+
+    #[command(flatten)]
+    functions: crate::functions::FunctionArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -132,6 +151,7 @@ enum ListFormat {
 pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     match &arguments.command {
         VariantsCommand::Expand(arguments) => expand(arguments),
+        VariantsCommand::Validate(arguments) => validate(arguments),
         VariantsCommand::Plan(arguments) if arguments.cluster => cluster::plan(arguments),
         VariantsCommand::Plan(arguments) => plan::run(arguments),
         VariantsCommand::Apply(arguments) => cluster::apply(arguments),
@@ -174,6 +194,47 @@ fn expand(arguments: &ExpandArguments) -> Ending {
     let written = stdout::write(&show(arguments.output, &variants));
     diagnostic::print(&diagnostics);
     if written == Ending::Rendered { ending } else { written }
+}
+
+/// Checks variants and sets, and prints each broken rule at its place.
+fn validate(arguments: &ValidateArguments) -> Ending {
+    let mut diagnostics = Vec::new();
+    let documents = input::read(&arguments.files, &mut diagnostics);
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        diagnostic::print(&diagnostics);
+        return Ending::Unusable;
+    }
+    let cluster = Cluster::new(&documents, &arguments.namespace, &mut diagnostics);
+    let mut broken = Vec::new();
+    for ((namespace, name), Set { object, document }) in &cluster.sets {
+        let title = format!("PackageVariantSet {namespace}/{name}");
+        broken.push((title, *document, validate_set(object)));
+    }
+    for variant in cluster.variants.values().flatten() {
+        let key = (variant.namespace().unwrap_or_default(), variant.name_any());
+        let title = format!("PackageVariant {}/{}", key.0, key.1);
+        let place = (PackageVariant::API_VERSION.to_owned(), PackageVariant::KIND.to_owned(), key);
+        if let Some(document) = cluster.first.get(&place) {
+            broken.push((title, *document, validate_variant(&variant.spec)));
+        }
+    }
+    if broken.is_empty() && diagnostics.is_empty() {
+        let text = "the input holds neither a PackageVariant nor a PackageVariantSet";
+        diagnostic::print(&[Diagnostic::error(text)]);
+        return Ending::Unusable;
+    }
+    let count = broken.len();
+    for (title, document, messages) in broken {
+        diagnostics.extend(messages.into_iter().map(|message| {
+            let place = place(document, field_of(&message));
+            Diagnostic::error(format!("{title}: {message}")).at(&document.source, place)
+        }));
+    }
+    diagnostic::print(&diagnostics);
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        return Ending::Failed;
+    }
+    stdout::write(&format!("{count} objects are valid\n"))
 }
 
 fn show(format: ListFormat, variants: &[PackageVariant]) -> String {

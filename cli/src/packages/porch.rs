@@ -47,7 +47,7 @@ impl Server {
             let stage = stage.ok_or_else(|| {
                 LiveError::Refused("its lifecycle is none that this version knows: `get` shows it".to_owned())
             })?;
-            let step = verb.step(stage)?;
+            let step = verb.step(found.object(), stage)?;
             if verb == Verb::Propose && is_unfinished(&found) {
                 let text = "its variant has not finished it: wait until the annotation groundwork/unfinished is gone, or look at the \
                             conditions of the variant";

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_api::FunctionResult;
-use groundwork_krm::{FunctionRunner, Package, RenderOptions, Rendered, render};
-use groundwork_packages::functions::{Executables, Kubeconform, Schemas};
+use groundwork_krm::{Package, Rendered, render};
 use groundwork_untrusted::Names;
 use similar::TextDiff;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::folder::{Folder, FolderError};
+use crate::functions::FunctionArguments;
 use crate::package_folder::{self, KPTFILE, Links};
 use crate::stdout::write;
 use crate::terminal::shown;
@@ -29,15 +29,8 @@ pub(crate) struct RenderArguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// Schemas for `kubeconform`: a folder with JSON schemas, or a file with the output of `kubectl
-    /// get --raw /openapi/v2`.
-    #[arg(long, value_name = "PATH")]
-    schemas: Option<PathBuf>,
-
-    /// A program that the package may run as a function (`exec`), by its path; may be given several
-    /// times.
-    #[arg(long, value_name = "PATH")]
-    allow_exec: Vec<String>,
+    #[command(flatten)]
+    functions: FunctionArguments,
 }
 
 pub(crate) fn run(arguments: &RenderArguments) -> Ending {
@@ -48,25 +41,14 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
             return Ending::Unusable;
         }
     };
-    let executables = Executables::default();
-    let mut runners: Vec<&dyn FunctionRunner> = vec![&executables];
-    let defaults = RenderOptions::default();
-    let schemas = arguments.schemas.as_deref().map(Schemas::open).transpose();
-    let kubeconform = match schemas {
-        Ok(schemas) => schemas.map(|schemas| Kubeconform::new(schemas, defaults.native_prefixes.clone())),
+    let functions = match arguments.functions.open() {
+        Ok(functions) => functions,
         Err(error) => {
-            diagnostic::print(&[Diagnostic::error(format!("--schemas: {error}"))]);
+            diagnostic::print(&[Diagnostic::error(error)]);
             return Ending::Unusable;
         }
     };
-    runners.extend(kubeconform.as_ref().map(|found| -> &dyn FunctionRunner { found }));
-    let options = RenderOptions {
-        allow_exec: !arguments.allow_exec.is_empty(),
-        exec_allowed: arguments.allow_exec.clone(),
-        runners,
-        ..defaults
-    };
-    let rendered = render(&files, &options);
+    let rendered = render(&files, &functions.options());
     let mut text = results(&rendered);
     if !arguments.dry_run
         && let Err(error) = store(&arguments.folder, &files, &rendered.files)

@@ -1,12 +1,14 @@
 //! Package revisions of a cluster: lists them, and takes decisions about them (`packagevariants.md`
 //! 6.5, 6.14), with the user's permissions.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use groundwork_api::metadata::{annotation, label};
-use groundwork_api::{self as api, Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_api::{self as api, Lifecycle, PackageRevision, PackageVariant, Repository, ResourceExt as _};
 use groundwork_controller::ApiError;
+use groundwork_fleet::{derives_from, is_made_of};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -44,6 +46,11 @@ pub(super) struct ListArguments {
     #[arg(long, value_name = "PATH")]
     package: Option<String>,
 
+    /// List revisions that were made of one package only, such as catalog/net/coredns: the name of
+    /// its repository, and its path.
+    #[arg(long, value_name = "REPOSITORY/PATH", value_parser = upstream)]
+    upstream: Option<Upstream>,
+
     /// List revisions of one stage only: Draft, Proposed, Published or DeletionProposed.
     #[arg(long, value_name = "STAGE", value_parser = lifecycle)]
     lifecycle: Option<Lifecycle>,
@@ -78,6 +85,70 @@ pub(super) struct GetArguments {
 enum GetFormat {
     Yaml,
     Json,
+}
+
+/// A package by the name of its repository and its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Upstream {
+    repository: String,
+    package: String,
+}
+
+fn upstream(text: &str) -> Result<Upstream, String> {
+    match text.split_once('/') {
+        Some((repository, package)) if !repository.is_empty() && !package.is_empty() => {
+            Ok(Upstream { repository: repository.to_owned(), package: package.to_owned() })
+        }
+        _ => {
+            Err("the name of a repository and the path of a package are expected, such as catalog/dns"
+                .to_owned())
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DependentsArguments {
+    /// Name of the package revision.
+    name: String,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ApproveArguments {
+    /// Names of package revisions.
+    #[arg(required_unless_present_any = ["set", "selector"], value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Approve the proposed revisions of the variants of a PackageVariantSet.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["names", "selector"])]
+    set: Option<String>,
+
+    /// Approve the proposed revisions with these labels, such as site=edge.
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
+    selector: Option<String>,
+
+    /// Approve the revisions of a set or a selector without a question.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    /// Time to wait for the store, such as 5m [default: 1m].
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<api::Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoveArguments {
+    #[command(flatten)]
+    change: ChangeArguments,
+
+    /// Go on although other packages were made of the revision.
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -116,7 +187,16 @@ pub(super) enum Step {
 impl Verb {
     /// Returns the step to take, or the reason that the decision is not allowed
     /// (`packagevariants.md` 6.5).
-    pub(super) fn step(self, stage: Lifecycle) -> Result<Step, LiveError> {
+    pub(super) fn step(self, revision: &PackageRevision, stage: Lifecycle) -> Result<Step, LiveError> {
+        if is_head(revision) {
+            return match self {
+                Self::Delete => Ok(Step::Delete),
+                _ => Err(LiveError::Refused(
+                    "it is the head of a branch, which has no lifecycle: `delete` removes the package from the branch"
+                        .to_owned(),
+                )),
+            };
+        }
         let refused = |why: &str| LiveError::Refused(format!("it is {}: {why}", stage.as_str()));
         self.meaning(stage).map_err(refused)
     }
@@ -144,6 +224,16 @@ impl Verb {
             (Self::Delete, Published) => return Err("it is published: `propose-deletion` first"),
         })
     }
+}
+
+/// Reports whether a revision is the head of a branch, whose ref is its workspace. The ref of a tag
+/// also has the path of the package.
+fn is_head(revision: &PackageRevision) -> bool {
+    let lock = revision.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
+    let reference = lock.and_then(|lock| lock.reference.as_deref());
+    revision.spec.revision == Some(-1)
+        && reference.is_some()
+        && reference == revision.spec.workspace_name.as_deref()
 }
 
 fn lifecycle(text: &str) -> Result<Lifecycle, String> {
@@ -175,35 +265,70 @@ pub(super) fn list(arguments: &ListArguments) -> Ending {
 }
 
 async fn read(cluster: &Cluster, arguments: &ListArguments) -> Result<Vec<PackageRevision>, LiveError> {
-    let client = cluster.client.clone();
-    let namespace = arguments.namespace.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
-    let api: Api<PackageRevision> = match arguments.all_namespaces {
-        true => Api::all(client),
-        false => Api::namespaced(client, &namespace),
-    };
-    let mut parameters = ListParams::default().limit(PAGE);
-    let mut found = Vec::new();
-    loop {
-        let page = api.list(&parameters).await.map_err(|error| LiveError::Watch {
-            verb: "list",
-            plural: "packagerevisions",
-            namespace: if arguments.all_namespaces { "(all)".to_owned() } else { namespace.clone() },
-            is_final: live::is_final(&error),
-            problem: groundwork_telemetry::innermost_cause(&error),
-        })?;
-        found.extend(page.items);
-        match live::next_page(&parameters, page.metadata.continue_)? {
-            Some(next) => parameters = next,
-            None => break,
-        }
+    let namespace = arguments.namespace.namespace.as_deref();
+    let namespace = namespace.unwrap_or(cluster.client.default_namespace()).to_owned();
+    let place = if arguments.all_namespaces { None } else { Some(namespace.as_str()) };
+    let mut found = all(cluster, place, ListParams::default()).await?;
+    let origins: Option<Vec<PackageRevision>> = arguments.upstream.as_ref().map(|wanted| {
+        let is_one = |found: &&PackageRevision| {
+            found.spec.repository.as_ref() == Some(&wanted.repository)
+                && found.spec.package_name.as_ref() == Some(&wanted.package)
+        };
+        found.iter().filter(is_one).cloned().collect()
+    });
+    if let (Some(origins), Some(wanted)) = (&origins, &arguments.upstream)
+        && origins.is_empty()
+    {
+        let Upstream { repository, package } = wanted;
+        return Err(LiveError::Refused(format!(
+            "--upstream: the repository {repository} has no revision of a package {package}"
+        )));
     }
     let is_wanted = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
     found.retain(|revision| {
         is_wanted(&arguments.repository, &revision.spec.repository)
             && is_wanted(&arguments.package, &revision.spec.package_name)
             && arguments.lifecycle.is_none_or(|wanted| stage(revision) == Some(wanted))
+            && origins
+                .as_ref()
+                .is_none_or(|origins| origins.iter().any(|origin| is_made_of(revision, origin)))
     });
     Ok(found)
+}
+
+/// Lists objects of a namespace, or of all, page by page.
+async fn all<K>(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    parameters: ListParams,
+) -> Result<Vec<K>, LiveError>
+where
+    K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let client = cluster.client.clone();
+    let api: Api<K> = match namespace {
+        None => Api::all(client),
+        Some(namespace) => Api::namespaced(client, namespace),
+    };
+    let mut parameters = parameters.limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = api.list(&parameters).await.map_err(|error| LiveError::Watch {
+            verb: "list",
+            plural: "packagerevisions",
+            namespace: namespace.unwrap_or("(all)").to_owned(),
+            is_final: live::is_final(&error),
+            problem: groundwork_telemetry::innermost_cause(&error),
+        })?;
+        found.extend(page.items);
+        match live::next_page(&parameters, page.metadata.continue_)? {
+            Some(next) => parameters = next,
+            None => return Ok(found),
+        }
+    }
 }
 
 fn table(revisions: &[PackageRevision], with_namespaces: bool) -> String {
@@ -265,36 +390,164 @@ pub(super) fn missing(namespace: &str, name: &str) -> LiveError {
     LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
 }
 
+/// Prints the revisions that were made of one revision.
+pub(super) fn dependents(arguments: &DependentsArguments) -> Ending {
+    live::run(async || {
+        let cluster = Cluster::connect("packages dependents").await?;
+        let namespace = namespace(&cluster, &arguments.namespace);
+        let found = made_of(&cluster, &namespace, &arguments.name).await?;
+        Ok(stdout::write(&table(&found, false)))
+    })
+}
+
+/// Returns the revisions of a namespace that were made of one revision.
+async fn made_of(cluster: &Cluster, namespace: &str, name: &str) -> Result<Vec<PackageRevision>, LiveError> {
+    let mut found: Vec<PackageRevision> = all(cluster, Some(namespace), ListParams::default()).await?;
+    let own = found.iter().find(|found| found.name_any() == name).cloned();
+    let own = own.ok_or_else(|| missing(namespace, name))?;
+    found.retain(|found| derives_from(found, &own));
+    Ok(found)
+}
+
 /// Takes a decision about revisions, one after the other, and waits for the store.
 pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("packages").await?;
         let namespace = namespace(&cluster, &arguments.namespace);
-        let timeout = arguments.timeout.as_ref().and_then(api::Duration::to_std).unwrap_or(PATIENCE);
-        let server = Server::of(&cluster).await?;
-        let mut ending = Ending::Rendered;
-        for name in &arguments.names {
-            let deciding = async {
-                match &server {
-                    Some(server) => server.decide(&namespace, name, verb).await,
-                    None => decide(&cluster, &namespace, name, verb).await,
-                }
+        change_all(&cluster, &namespace, &arguments.names, verb, arguments.timeout.as_ref()).await
+    })
+}
+
+/// Proposes deletions or deletes, unless other packages were made of a revision.
+pub(super) fn remove(arguments: &RemoveArguments, verb: Verb) -> Ending {
+    live::run(async || {
+        let cluster = Cluster::connect("packages").await?;
+        let RemoveArguments { change, force } = arguments;
+        let namespace = namespace(&cluster, &change.namespace);
+        let mut names = Vec::new();
+        for name in &change.names {
+            let made = match *force {
+                true => Vec::new(),
+                // Users may have the right to change a revision, and none to list the others.
+                false => made_of(&cluster, &namespace, name).await.unwrap_or_default(),
             };
-            match tokio::time::timeout(timeout, deciding).await {
-                Ok(Ok(done)) => drop(stdout::write(&format!("{name} {done}\n"))),
-                Ok(Err(error)) => {
-                    diagnostic::print(&[Diagnostic::error(format!("{name}: {error}"))]);
-                    ending = Ending::Failed;
-                }
-                Err(_) => {
-                    let text = format!("{name}: the store has not answered within {} s", timeout.as_secs());
-                    diagnostic::print(&[Diagnostic::error(text)]);
-                    ending = Ending::Failed;
-                }
+            if made.is_empty() {
+                names.push(name.clone());
+                continue;
+            }
+            let made: Vec<String> = made.iter().map(|made| shown(&made.name_any()).into_owned()).collect();
+            diagnostic::print(&[Diagnostic::error(format!(
+                "{name}: other revisions were made of it, and need it as the base of their next merge: {}; --force goes on \
+                 although",
+                made.join(", ")
+            ))]);
+        }
+        let is_whole = names.len() == change.names.len();
+        let ending = change_all(&cluster, &namespace, &names, verb, change.timeout.as_ref()).await?;
+        Ok(if is_whole { ending } else { Ending::Failed })
+    })
+}
+
+/// Approves revisions by name, or the proposed ones of a set or a selector after a question.
+pub(super) fn approve(arguments: &ApproveArguments) -> Ending {
+    live::run(async || {
+        let cluster = Cluster::connect("packages approve").await?;
+        let namespace = namespace(&cluster, &arguments.namespace);
+        let mut names = arguments.names.clone();
+        if names.is_empty() {
+            let proposed = proposed(&cluster, &namespace, arguments).await?;
+            names = proposed.iter().map(api::ResourceExt::name_any).collect();
+            let written = stdout::write(&table(&proposed, false));
+            if written != Ending::Rendered {
+                return Ok(written);
+            }
+            if !arguments.yes && !asked(&format!("Approve these {} revisions?", names.len()))? {
+                return Ok(Ending::Failed);
             }
         }
-        Ok(ending)
+        change_all(&cluster, &namespace, &names, Verb::Approve, arguments.timeout.as_ref()).await
     })
+}
+
+/// Returns the proposed revisions of a set or with labels.
+async fn proposed(
+    cluster: &Cluster,
+    namespace: &str,
+    arguments: &ApproveArguments,
+) -> Result<Vec<PackageRevision>, LiveError> {
+    let parameters = match &arguments.selector {
+        Some(selector) => ListParams::default().labels(selector),
+        None => ListParams::default(),
+    };
+    let mut found: Vec<PackageRevision> = all(cluster, Some(namespace), parameters).await?;
+    if let Some(set) = &arguments.set {
+        let variants: Vec<PackageVariant> = all(cluster, Some(namespace), ListParams::default()).await?;
+        let is_of_set = |owner: &api::OwnerReference| owner.kind == "PackageVariantSet" && owner.name == *set;
+        let of_set = variants.iter().filter(|found| found.owner_references().iter().any(is_of_set));
+        let owners: Vec<String> = of_set.filter_map(api::ResourceExt::uid).collect();
+        if owners.is_empty() {
+            return Err(LiveError::Refused(format!(
+                "the PackageVariantSet {set} has no variants in the namespace {namespace}"
+            )));
+        }
+        found.retain(|found| found.owner_references().iter().any(|owner| owners.contains(&owner.uid)));
+    }
+    let drafts = found.iter().filter(|found| stage(found) == Some(Lifecycle::Draft)).count();
+    found.retain(|found| stage(found) == Some(Lifecycle::Proposed));
+    if drafts > 0 {
+        let text = format!("{drafts} drafts are not proposed yet, and stay as they are");
+        diagnostic::print(&[Diagnostic::warning(text)]);
+    }
+    if found.is_empty() {
+        return Err(LiveError::Refused("no revision is proposed".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Asks the user, and reports whether the answer is yes.
+fn asked(question: &str) -> Result<bool, LiveError> {
+    if !std::io::stdin().is_terminal() {
+        let text = "standard input is not a terminal, so that nobody can be asked: --yes approves without a question";
+        return Err(LiveError::Refused(text.to_owned()));
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(LiveError::Output)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+async fn change_all(
+    cluster: &Cluster,
+    namespace: &str,
+    names: &[String],
+    verb: Verb,
+    timeout: Option<&api::Duration>,
+) -> Result<Ending, LiveError> {
+    let timeout = timeout.and_then(api::Duration::to_std).unwrap_or(PATIENCE);
+    let server = Server::of(cluster).await?;
+    let mut ending = Ending::Rendered;
+    for name in names {
+        let deciding = async {
+            match &server {
+                Some(server) => server.decide(namespace, name, verb).await,
+                None => decide(cluster, namespace, name, verb).await,
+            }
+        };
+        match tokio::time::timeout(timeout, deciding).await {
+            Ok(Ok(done)) => drop(stdout::write(&format!("{name} {done}\n"))),
+            Ok(Err(error)) => {
+                diagnostic::print(&[Diagnostic::error(format!("{name}: {error}"))]);
+                ending = Ending::Failed;
+            }
+            Err(_) => {
+                let why = obstacles(cluster, namespace, name).await;
+                let text = format!("{name}: the store has not answered within {} s{why}", timeout.as_secs());
+                diagnostic::print(&[Diagnostic::error(text)]);
+                ending = Ending::Failed;
+            }
+        }
+    }
+    Ok(ending)
 }
 
 /// Takes a decision about a revision of our own store, and returns the result for the user.
@@ -309,7 +562,7 @@ async fn decide(
         let Some(stage) = stage(&found) else {
             return Err(LiveError::Refused("it has no lifecycle".to_owned()));
         };
-        let step = verb.step(stage)?;
+        let step = verb.step(&found, stage)?;
         let result = match step {
             Step::Nothing => return Ok(stage.as_str()),
             Step::Delete => {
@@ -371,6 +624,28 @@ async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Res
     }
 }
 
+/// Returns what the objects say about a step that the store has not done: the revision's message,
+/// and a Repository that is not ready.
+async fn obstacles(cluster: &Cluster, namespace: &str, name: &str) -> String {
+    let Ok(Some(found)) = cluster.objects.get::<PackageRevision>(namespace, name).await else {
+        return String::new();
+    };
+    let mut text = String::new();
+    let message = found.status.as_ref().and_then(|status| status.message.as_deref());
+    if let Some(message) = message.filter(|message| !message.is_empty()) {
+        text.push_str(&format!(": {}", shown(message)));
+    }
+    let repository = found.spec.repository.unwrap_or_default();
+    if let Ok(Some(found)) = cluster.objects.get::<Repository>(namespace, &repository).await {
+        let conditions = found.status.unwrap_or_default().conditions;
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+        if let Some(ready) = ready.filter(|ready| ready.status != "True") {
+            text.push_str(&format!("; Repository {repository} is not ready: {}", shown(&ready.message)));
+        }
+    }
+    text
+}
+
 /// Returns the name that the API server has for the user.
 async fn user(cluster: &Cluster) -> Result<String, LiveError> {
     let reviews: Api<SelfSubjectReview> = Api::all(cluster.client.clone());
@@ -398,6 +673,22 @@ mod tests {
         assert_eq!(Verb::ProposeDeletion.meaning(Published), Ok(Step::Move(DeletionProposed)));
         assert_eq!(Verb::Delete.meaning(Published), Err("it is published: `propose-deletion` first"));
         assert_eq!(Verb::Delete.meaning(DeletionProposed), Ok(Step::Delete));
+    }
+
+    #[test]
+    fn heads_of_branches() {
+        let revision = |number: i64, reference: &str| -> PackageRevision {
+            let lock = json!({"selfLock": {"git": {"ref": reference}}});
+            let spec = json!({"workspaceName": "main", "revision": number});
+            serde_json::from_value(json!({"metadata": {}, "spec": spec, "status": lock})).unwrap()
+        };
+        let head = revision(-1, "main");
+        assert_eq!(Verb::Delete.step(&head, Lifecycle::Published).unwrap(), Step::Delete);
+        let refused = Verb::ProposeDeletion.step(&head, Lifecycle::Published).unwrap_err().to_string();
+        assert!(refused.contains("`delete` removes the package from the branch"), "{refused}");
+        for other in [revision(-1, "dns/main"), revision(1, "dns/v1")] {
+            assert!(Verb::Delete.step(&other, Lifecycle::Published).is_err());
+        }
     }
 
     #[test]

@@ -6,12 +6,13 @@ use std::str::FromStr;
 
 use groundwork_api::{Kind as _, PackageVariant, Repository, ResourceExt as _, Upstream};
 use groundwork_fleet::{Package, check_names, reference, revision_name, validate_variant};
-use groundwork_krm::{GivenObjects, Mutation, Origin, RenderOptions, clone_package, describe};
+use groundwork_krm::{GivenObjects, Mutation, Origin, clone_package, describe};
 use serde_json::Value;
 
 use super::{Cluster, DraftArguments, report};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::functions::Functions;
 use crate::input;
 use crate::package_folder::{self, KPTFILE, Links, PackageFiles};
 use crate::stdout;
@@ -47,11 +48,18 @@ pub(super) fn run(arguments: &DraftArguments) -> Ending {
     let Some(cluster) = Cluster::of_variants(&documents, &arguments.namespace, &mut diagnostics) else {
         return Ending::Unusable;
     };
+    let functions = match arguments.functions.open() {
+        Ok(functions) => functions,
+        Err(error) => {
+            diagnostic::print(&[Diagnostic::error(error)]);
+            return Ending::Unusable;
+        }
+    };
     let mut text = String::new();
     let mut ending = Ending::Rendered;
     for variant in wanted(&cluster, &mut diagnostics, &mut ending) {
         let title = format!("PackageVariant {}", named(&variant));
-        let drafted = draft(&variant, &cluster, &arguments.packages, &mut diagnostics);
+        let drafted = draft(&variant, &cluster, &arguments.packages, &functions, &mut diagnostics);
         let written = drafted.and_then(|draft| {
             let _ = writeln!(text, "{title}: {}/{}", shown(&draft.repository), shown(&draft.package));
             tell(&draft, &mut text);
@@ -121,6 +129,7 @@ fn draft(
     variant: &PackageVariant,
     cluster: &Cluster<'_>,
     packages: &Path,
+    functions: &Functions,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Draft, String> {
     let errors = validate_variant(&variant.spec);
@@ -131,7 +140,7 @@ fn draft(
     let downstream = variant.spec.downstream.clone().unwrap_or_default();
     let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
     let place = Package { repository: &repository, path: &package };
-    check_names(place, WORKSPACE, &[]).map_err(|error| error.to_string())?;
+    check_names(place, WORKSPACE, "main", &[]).map_err(|error| error.to_string())?;
     let objects = cluster.objects.get(&namespace).map(Vec::as_slice).unwrap_or_default();
     let (mut files, origin) = source(variant, objects, packages)?;
     let is_deployment = match self::repository(objects, &repository) {
@@ -147,7 +156,7 @@ fn draft(
     let texts = &mut files.texts;
     clone_package(texts, &origin.directory, &package, &origin, is_deployment)
         .map_err(|error| error.to_string())?;
-    let mut results = render(texts)?;
+    let mut results = render(texts, functions)?;
     let given =
         GivenObjects { namespace: namespace.clone(), objects: objects.to_vec(), ..GivenObjects::default() };
     let revision = revision_name(place, WORKSPACE);
@@ -156,7 +165,7 @@ fn draft(
         .map_err(|error| format!("{}: {error}", error.reason()))?;
     if mutated.changed {
         *texts = mutated.files;
-        results = render(texts)?;
+        results = render(texts, functions)?;
     }
     Ok(Draft { repository, package, files, results })
 }
@@ -197,8 +206,8 @@ fn repository(objects: &[Value], name: &str) -> Option<Repository> {
 }
 
 /// Runs the functions of a package, and returns their messages.
-fn render(texts: &mut groundwork_krm::Package) -> Result<Vec<String>, String> {
-    let rendered = groundwork_krm::render(texts, &RenderOptions::default());
+fn render(texts: &mut groundwork_krm::Package, functions: &Functions) -> Result<Vec<String>, String> {
+    let rendered = groundwork_krm::render(texts, &functions.options());
     if let Some(error) = rendered.error {
         return Err(format!("RenderFailed: {error}"));
     }

@@ -14,7 +14,7 @@ use crate::error::VariantError;
 use crate::package::{Package, UNNUMBERED, by_workspace, is_published, number};
 
 pub use base::{Base, base};
-pub use freshness::{Freshness, freshness};
+pub use freshness::{Freshness, derives_from, freshness, is_made_of};
 pub use release::{Release, Withdrawal, deletes, release};
 
 /// Revisions of a namespace, sorted from the point of view of one variant (`packagevariants.md`

@@ -143,8 +143,7 @@ impl VariantError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::Invalid(_) | Self::SetAside(_) => Retry::Never,
-            Self::Upstream(Unresolved::Placeholder { .. })
-            | Self::DownstreamExists { .. }
+            Self::DownstreamExists { .. }
             | Self::DownstreamProposed { .. }
             | Self::DownstreamContended { .. }
             | Self::AdoptionConflict { .. }

@@ -9,14 +9,15 @@ use crate::package::{Package, UNNUMBERED, given, number, self_lock};
 /// Questions that only git can answer. Use [`Git::UNKNOWN`] without access to git.
 #[derive(Clone, Copy)]
 pub struct Git<'a> {
-    /// Reports whether two commits contain the same tree for their package directories.
-    pub same_tree: &'a dyn Fn(&GitLock, &GitLock) -> bool,
+    /// Reports whether two commits contain the same tree for their package directories; `None`
+    /// without access to git.
+    pub same_tree: &'a dyn Fn(&GitLock, &GitLock) -> Option<bool>,
     /// Returns the commit of a tag of the upstream package, by the tag's name.
     pub tag_commit: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Git<'_> {
-    pub const UNKNOWN: Self = Self { same_tree: &|_, _| false, tag_commit: &|_| None };
+    pub const UNKNOWN: Self = Self { same_tree: &|_, _| None, tag_commit: &|_| None };
 }
 
 impl fmt::Debug for Git<'_> {

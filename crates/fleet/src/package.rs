@@ -1,6 +1,7 @@
 //! Packages and their revisions: identity, order, numbers and names (`packagevariants.md` 1.5, 2.6,
 //! 6.5).
 
+mod approval;
 mod creation;
 mod lifecycle;
 
@@ -11,6 +12,7 @@ use std::str::Chars;
 
 use groundwork_api::{GitLock, Lifecycle, PackageRevision, PackageVariant, Repository};
 
+pub use approval::{Approval, approval};
 pub use creation::{Creation, CreationError, Source, check_creation, check_names};
 pub use lifecycle::{
     Actor, Deletion, Refusal, Transition, approvable, check_content_change, check_new_lifecycle,

@@ -34,9 +34,6 @@ pub enum Unresolved {
         "floating tag {tag:?} of package {package:?} does not point at a package (commit {commit} has no Kptfile there)"
     )]
     TagNotPublished { package: String, tag: String, commit: String },
-    /// The upstream is the moving head of a branch, and each clone of it would differ.
-    #[error("upstream {name:?} is the moving branch head; use a published revision")]
-    Placeholder { name: String },
     /// There is no PackageRevisionSet with this name.
     #[error("package revision set {name:?} not found")]
     RevisionSet { name: String },
@@ -51,7 +48,6 @@ impl Unresolved {
         match self {
             Self::NotFound { .. } | Self::RevisionSet { .. } => "UpstreamNotFound",
             Self::Tag { .. } | Self::TagNotPublished { .. } => "FloatingTagUnresolved",
-            Self::Placeholder { .. } => "UpstreamIsPlaceholder",
             Self::At { why, .. } => why.reason(),
         }
     }
@@ -69,6 +65,8 @@ impl Unresolved {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved<'a> {
     pub revision: &'a PackageRevision,
+    /// Commit for the status of the variant: the last one that has changed the package.
+    commit: Option<String>,
     /// Tag that led to the revision.
     pub floating_tag: Option<String>,
     /// Warnings for users; each becomes an Event.
@@ -77,7 +75,8 @@ pub struct Resolved<'a> {
 
 impl<'a> From<&'a PackageRevision> for Resolved<'a> {
     fn from(revision: &'a PackageRevision) -> Self {
-        Self { revision, floating_tag: None, warnings: Vec::new() }
+        let commit = commit(revision).map(str::to_owned);
+        Self { revision, commit, floating_tag: None, warnings: Vec::new() }
     }
 }
 
@@ -87,7 +86,7 @@ impl Resolved<'_> {
         let mut status = ResolvedUpstream {
             name: Some(self.revision.name_any()),
             revision: Some(IntOrString::Int(number(self.revision))),
-            commit: commit(self.revision).map(str::to_owned),
+            commit: self.commit.clone(),
             floating_tag: self.floating_tag.clone(),
             resolved_at: before.and_then(|before| before.resolved_at.clone()),
             ..ResolvedUpstream::default()
@@ -111,10 +110,11 @@ pub fn resolve<'a>(
     find(upstream, revisions, Repositories::default(), &Git::UNKNOWN).map(|found| found.revision)
 }
 
-/// Resolves the upstream of a variant among the revisions and Repositories of its namespace.
+/// Resolves the upstream of a variant among the revisions and Repositories of its namespace. The
+/// result may be the head of a branch.
 ///
 /// # Errors
-/// There is no such revision, or it is the head of a branch.
+/// There is no such revision.
 pub fn resolve_upstream<'a>(
     variant: &PackageVariant,
     revisions: &'a [PackageRevision],
@@ -128,13 +128,27 @@ pub fn resolve_upstream<'a>(
         None => find(upstream, revisions, repositories, git)?,
     };
     let found = resolved.revision;
-    if repositories.is_placeholder(found) {
-        return Err(Unresolved::Placeholder { name: found.name_any() });
+    if let Some(commit) = unchanged(variant, found, git) {
+        resolved.commit = Some(commit);
     }
     if found.spec.lifecycle() == Some(Lifecycle::DeletionProposed) {
         resolved.warnings.push(format!("upstream {:?} is proposed for deletion", found.name_any()));
     }
     Ok(resolved)
+}
+
+/// Returns the commit in the status of a variant, if the head of a branch has the same package
+/// there. The head moves with every package of the branch, and each move would write the status of
+/// all variants.
+fn unchanged(variant: &PackageVariant, found: &PackageRevision, git: &Git<'_>) -> Option<String> {
+    let before = variant.status.as_ref()?.upstream.as_ref()?;
+    let own = self_lock(found).filter(|_| number(found) == UNNUMBERED)?;
+    let former = before
+        .commit
+        .clone()
+        .filter(|former| before.name == found.metadata.name && commit(found) != Some(former))?;
+    let lock = GitLock { commit: Some(former.clone()), ..own.clone() };
+    ((git.same_tree)(&lock, own) == Some(true)).then_some(former)
 }
 
 /// Returns the last resolved upstream of a paused variant.
@@ -248,8 +262,9 @@ fn tagged<'a>(
     let target = lock.as_ref().and_then(|lock| given(lock.commit.as_ref()));
     if let (Some(lock), Some(target)) = (&lock, target) {
         let by_commit = published.iter().find(|found| commit(found) == Some(target));
-        let is_same =
-            |found: &&&PackageRevision| self_lock(found).is_some_and(|own| (git.same_tree)(own, lock));
+        let is_same = |found: &&&PackageRevision| {
+            self_lock(found).is_some_and(|own| (git.same_tree)(own, lock) == Some(true))
+        };
         if let Some(found) = by_commit.or_else(|| published.iter().find(is_same)) {
             return Ok(Resolved::from(*found));
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use groundwork_krm::{Package, Strategy, merge};
+use groundwork_krm::{Package, Strategy, Versions, merge};
 
 const FILES: usize = 200;
 
@@ -39,10 +39,14 @@ fn benchmark(criterion: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("200 files", |bencher| {
         bencher.iter(|| {
-            merge(Strategy::ResourceMerge, black_box(&original), black_box(&updated), black_box(&local))
+            merge(
+                Strategy::ResourceMerge,
+                Versions::new(black_box(&original), black_box(&updated), black_box(&local)),
+            )
         });
     });
-    let merged = merge(Strategy::ResourceMerge, &original, &updated, &local).expect("they merge");
+    let merged =
+        merge(Strategy::ResourceMerge, Versions::new(&original, &updated, &local)).expect("they merge");
     assert!(merged.files["zones/006.yaml"].contains("server:v2 # released weekly\n"), "the benchmark merges");
     assert!(
         merged.files["zones/006.yaml"].contains("replicas: 5 # people tune this\n"),

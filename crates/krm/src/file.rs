@@ -35,6 +35,16 @@ pub struct Document {
     before: String,
 }
 
+/// Returns the message about a file of a package that cannot be parsed, with the way out for files
+/// that only look like YAML, such as the templates of a Helm chart.
+pub(crate) fn unreadable(path: &str, error: &ReadError) -> String {
+    let way_out = match crate::package::is_kptfile(path) {
+        true => "",
+        false => "; if it is not YAML, such as a template, name it in .krmignore",
+    };
+    format!("{path}: failed to parse input bytes: {error}{way_out}")
+}
+
 /// Reason why a text cannot be parsed: the parser's message with the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]

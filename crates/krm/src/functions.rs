@@ -5,6 +5,7 @@
 
 mod apply_replacements;
 mod apply_setters;
+mod config;
 mod fields;
 pub(crate) mod meter;
 mod names;

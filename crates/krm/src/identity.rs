@@ -28,6 +28,13 @@ impl Identity {
         Self { group, kind: text(&["kind"]), name, namespace }
     }
 
+    /// Returns kind and name for messages; `None` if one of them is missing.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let Self { kind, name, namespace, .. } = self;
+        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        (!kind.is_empty() && !name.is_empty()).then(|| format!("{kind} {place}{name}"))
+    }
+
     /// Returns true if neither apiVersion nor kind identify the type of the document.
     pub(crate) fn is_anonymous(root: &Node) -> bool {
         root.get("apiVersion").is_none() && root.get("kind").is_none()

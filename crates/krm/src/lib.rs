@@ -37,7 +37,7 @@ pub use describe::{Description, describe};
 pub use file::{Document, File, ReadError};
 pub use given::GivenObjects;
 pub use kptfile::{KptfileError, read as read_kptfile};
-pub use merge::{MergeError, Merged, Strategy, merge};
+pub use merge::{MergeError, Merged, Strategy, Versions, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
 pub use package::Package;
 pub use render::{

@@ -9,11 +9,13 @@
 
 mod compare;
 mod fields;
+mod functions;
 mod kptfile;
 mod list;
 mod objects;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,30 +103,51 @@ pub enum MergeError {
 #[error(transparent)]
 pub struct WrongKind(#[from] KindMismatch);
 
-/// Merges the change from `original` to `updated` into `local`. All three are root packages.
+/// Versions of a package, each with all files of the root package and its subpackages.
+#[derive(Debug, Clone, Copy)]
+pub struct Versions<'a> {
+    pub original: &'a Package,
+    pub updated: &'a Package,
+    pub local: &'a Package,
+    /// Content that the store itself made at the last clone or upgrade, after the functions had
+    /// run. A file or object that is still the same was not changed by anybody
+    /// (`packagevariants.md` 7.4).
+    pub made: Option<&'a Package>,
+}
+
+impl<'a> Versions<'a> {
+    /// Creates versions without the content that the store made.
+    pub fn new(original: &'a Package, updated: &'a Package, local: &'a Package) -> Self {
+        Self { original, updated, local, made: None }
+    }
+}
+
+/// Merges the change from `original` to `updated` into `local`.
 ///
 /// # Errors
 /// See [`MergeError`]; no file is merged then.
-pub fn merge(
-    strategy: Strategy,
-    original: &Package,
-    updated: &Package,
-    local: &Package,
-) -> Result<Merged, MergeError> {
+pub fn merge(strategy: Strategy, versions: Versions<'_>) -> Result<Merged, MergeError> {
+    let Versions { original, updated, local, made } = versions;
     let trees = Trees { original, updated, local };
     let mut merge = Merge {
         trees,
+        made,
         ignored: [Ignored::of(local), Ignored::of(updated)],
         crds: trees.crds(),
         merged: Merged::default(),
     };
     match strategy {
-        Strategy::ResourceMerge => merge.resources()?,
+        Strategy::ResourceMerge => {
+            merge.resources()?;
+            let doubled = twins::doubled(local, &merge.merged.files);
+            merge.merged.warnings.extend(doubled);
+        }
         Strategy::ForceDeleteReplace => merge.replace()?,
         Strategy::CopyMerge => merge.copy()?,
         Strategy::FastForward => {
             let changed = compare::changed(original, local);
-            if !changed.is_empty() {
+            let is_made = || made.is_some_and(|made| compare::changed(made, local).is_empty());
+            if !changed.is_empty() && !is_made() {
                 return Err(MergeError::Modified(changed));
             }
             merge.replace()?;
@@ -176,6 +199,7 @@ const TREES: [&str; 3] = ["original", "updated", "local"];
 
 struct Merge<'a> {
     trees: Trees<'a>,
+    made: Option<&'a Package>,
     ignored: [Ignored; 2],
     crds: Schemas,
     merged: Merged,
@@ -248,8 +272,11 @@ impl<'a> Merge<'a> {
                 (false, false, true) => self.take(local, &files),
                 (true, _, false) | (false, false, false) => {}
                 (true, false, true) => {
-                    if !compare::is_same(original, local, &files) {
+                    if !self.is_untouched(&files) {
                         self.take(local, &files);
+                        let text =
+                            "the upstream has deleted this package; it stays, since it was changed here";
+                        self.warn(path, vec![text.to_owned()]);
                     }
                 }
                 (false, true, true) => {
@@ -269,6 +296,14 @@ impl<'a> Merge<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reports whether local files are those of the upstream, or those that the store made of them.
+    fn is_untouched(&self, paths: &[&str]) -> bool {
+        let is_same = |tree: &Package, path: &str| compare::is_same(tree, self.trees.local, &[path]);
+        paths.iter().all(|path| {
+            is_same(self.trees.original, path) || self.made.is_some_and(|made| is_same(made, path))
+        })
     }
 
     fn take(&mut self, tree: &Package, paths: &[&str]) {
@@ -296,7 +331,11 @@ impl<'a> Merge<'a> {
         }
         whole.extend(objects::merge_files(self, &resources)?);
         for path in whole {
-            if let Some(text) = whole_file(self.trees.texts(path)) {
+            let [original, updated, local] = self.trees.texts(path);
+            let made = self.made.and_then(|made| made.get(path)).map(String::as_str);
+            // A file that functions have written is as good as the original.
+            let original = if made.is_some() && made == local { local } else { original };
+            if let Some(text) = whole_file([original, updated, local]) {
                 self.merged.files.insert(path.to_owned(), text.to_owned());
             }
         }
@@ -318,8 +357,7 @@ impl<'a> Merge<'a> {
             (Some(_), Some(updated), None) => return Ok(is_root.then(|| updated.to_owned())),
             (Some(_), None, Some(_)) if is_root => {}
             (Some(_), None, Some(local)) => {
-                let is_same = compare::is_same(self.trees.original, self.trees.local, &[path]);
-                return Ok((!is_same).then(|| local.to_owned()));
+                return Ok((!self.is_untouched(&[path])).then(|| local.to_owned()));
             }
             (None, None, local) => return Ok(local.map(str::to_owned)),
             (Some(_), None, None) => return Ok(None),

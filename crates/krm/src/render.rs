@@ -24,6 +24,7 @@ pub use crate::functions::meter::NativeLimits;
 use crate::ignore::Ignored;
 use crate::package::{KPTFILE, Package};
 use image::Image;
+pub(crate) use image::Triple;
 use run::{Renderer, Stop};
 
 pub(crate) use list::Severity;

@@ -5,7 +5,9 @@
 use std::path::Path;
 
 use groundwork_api::PackageVariant;
-use groundwork_krm::{Cluster, File, Listed, Mutation, Package, Strategy, merge, mutate, read_kptfile};
+use groundwork_krm::{
+    Cluster, File, Listed, Mutation, Package, Strategy, Versions, merge, mutate, read_kptfile,
+};
 use serde_json::Value;
 
 fn read(directory: &Path) -> Package {
@@ -22,7 +24,8 @@ fn check(fixture: &str, [original, updated, local, expected]: [&str; 4]) {
     let Some(root) = groundwork_testkit::fixture(fixture) else { return };
     let package = |name: &str| read(&root.join(name));
     let merged =
-        merge(Strategy::ResourceMerge, &package(original), &package(updated), &package(local)).unwrap();
+        merge(Strategy::ResourceMerge, Versions::new(&package(original), &package(updated), &package(local)))
+            .unwrap();
     assert_eq!(merged.files, package(expected));
 }
 

@@ -29,7 +29,8 @@ fn value(depth: u32) -> impl Strategy<Value = String> {
 }
 
 fn merge(original: &Package, updated: &Package, local: &Package) -> Result<Merged, MergeError> {
-    groundwork_krm::merge(groundwork_krm::Strategy::ResourceMerge, original, updated, local)
+    let versions = groundwork_krm::Versions::new(original, updated, local);
+    groundwork_krm::merge(groundwork_krm::Strategy::ResourceMerge, versions)
 }
 
 fn package() -> impl Strategy<Value = Package> {

@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! render ──ResourceList──┬─> Executables: a program, its process group and its limits
+//!                        ├─> Containers: images, with podman, docker or nerdctl of this machine
 //!                        ├─> Kubeconform: schemas that the operator keeps
 //!                        └─> RemoteRunner: a server that runs images
 //! ```
 //!
 //! A runner blocks while its function runs.
 
+mod containers;
 mod executables;
 mod kubeconform;
 #[cfg(target_os = "linux")]
@@ -18,6 +20,7 @@ mod schemas;
 
 use std::time::Duration;
 
+pub use containers::{Containers, NoEngine};
 pub use executables::Executables;
 pub use kubeconform::Kubeconform;
 pub use remote::RemoteRunner;

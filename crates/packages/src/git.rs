@@ -23,6 +23,7 @@ mod limits;
 #[cfg(test)]
 mod limits_tests;
 mod listing;
+mod made;
 mod marks;
 mod message;
 mod meters;

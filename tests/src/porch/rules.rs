@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use groundwork_krm::{
-    Origin, Package, Strategy, add_merge_keys, clone_package, describe, init_package, restore_context,
-    set_origin,
+    Origin, Package, Strategy, Versions, add_merge_keys, clone_package, describe, init_package,
+    restore_context, set_origin,
 };
 use serde_json::{Value, json};
 
@@ -246,7 +246,8 @@ impl Inner {
                     return Err(internal(format!("{text}, {name:?} is not")));
                 }
                 let strategy: Strategy = text(task, "/upgrade/strategy").parse().unwrap_or_default();
-                let merged = groundwork_krm::merge(strategy, &old.files, &new.files, &local.files);
+                let merged =
+                    groundwork_krm::merge(strategy, Versions::new(&old.files, &new.files, &local.files));
                 let mut files = merged.map_err(internal)?.files;
                 restore_context(&mut files, &local.files, strategy);
                 set_origin(&mut files, package, None, &origin(new)).map_err(internal)?;

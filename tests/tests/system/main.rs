@@ -54,6 +54,7 @@ mod neighbours;
 mod never_right;
 mod other_clusters;
 mod overlays;
+mod package_catalogs;
 mod package_content;
 mod package_cuts;
 mod package_example;

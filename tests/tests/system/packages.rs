@@ -30,7 +30,8 @@ pub(crate) async fn system() -> Result<Option<&'static System>> {
         // Keep the folder until the process ends, since the shared system lives as long.
         let folder = tempfile::tempdir()?.keep();
         // With this setting the service looks for a Porch server first, and finds none.
-        let variables = ["GROUNDWORK_FOLLOW_TAGS", "GROUNDWORK_PORCH_IF_SERVED"];
+        let variables =
+            ["GROUNDWORK_FOLLOW_TAGS", "GROUNDWORK_PORCH_IF_SERVED", "GROUNDWORK_APPROVAL_POLICIES"];
         let variables = variables.map(|name| (name.to_owned(), "true".to_owned())).to_vec();
         System::start(SystemOptions { package_store: Some(folder), variables, ..SystemOptions::default() })
             .await

@@ -5,7 +5,7 @@ use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use super::freshness::upstream_lock;
 use crate::error::VariantError;
 use crate::git::{is_of_number, is_of_package, normalized};
-use crate::package::{Package, Repositories, commit, given, is_published};
+use crate::package::{Package, commit, given, is_published};
 
 /// First of the three inputs of a merge.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,14 +35,13 @@ pub fn base<'a>(
     repositories: &'a [Repository],
 ) -> Base<'a> {
     let Some(lock) = upstream_lock(downstream) else { return Base::Missing(missing("", downstream)) };
-    let heads = Repositories(repositories);
     let url = given(lock.repo.as_ref());
     let is_address = |found: &&Repository| {
         let git = found.spec.git.as_ref();
         url.is_some_and(|url| git.is_some_and(|git| normalized(&git.repo) == normalized(url)))
     };
     let of_package: Vec<&PackageRevision> =
-        revisions.iter().filter(|found| is_of_package(lock, found) && !heads.is_placeholder(found)).collect();
+        revisions.iter().filter(|found| is_of_package(lock, found)).collect();
     let locked = given(lock.commit.as_ref());
     let by_commit = of_package.iter().filter(|found| locked.is_some() && commit(found) == locked);
     // Prefer a published revision: the tag of another one may be moved between now and the merge.
@@ -104,6 +103,7 @@ mod tests {
             revision("catalog/net/coredns:w6", 6, "Published"),
             of("catalog/net/coredns:next", 0, "net/coredns", "d1"),
             of("catalog/net/coredns:v7.0", -1, "net/coredns", "c7"),
+            of("catalog/net/dns:main", -1, "net/dns", "c8"),
         ];
         let repositories: Vec<Repository> = serde_json::from_value(repositories.clone()).unwrap();
         match base(&downstream, &revisions, &repositories) {
@@ -120,10 +120,14 @@ mod tests {
     fn every_way() {
         let catalog = json!([{"metadata": {"name": "catalog"}, "spec": {"git": {"repo": "https://GIT.example/catalog"}}}]);
         let lock = |reference: &str, commit: &str| json!({"repo": URL, "directory": "/net/coredns", "ref": reference, "commit": commit});
+        let head =
+            |commit: &str| json!({"repo": URL, "directory": "net/dns", "ref": "main", "commit": commit});
         for (what, lock, expected) in [
             ("by commit, of the package", lock("net/coredns/v4", "c4"), "catalog.net.coredns.w4"),
             ("by commit, a Draft", lock("drafts/net/coredns/next", "d1"), "catalog.net.coredns.next"),
             ("by commit, a tag", lock("net/coredns/v7.0", "c7"), "catalog.net.coredns.v7.0"),
+            ("by commit, the head of a branch", head("c8"), "catalog.net.dns.main"),
+            ("the head of a branch that has moved", head("c7b"), "catalog:c7b:net/dns"),
             ("tagged anew by force", lock("net/coredns/v5", "c5"), "catalog:c5:net/coredns"),
             ("by number, its commit unknown", lock("net/coredns/v6", "c6"), "catalog.net.coredns.w6"),
             ("by number, no commit in the lock", lock("net/coredns/v5", ""), "catalog.net.coredns.w5"),

@@ -10,9 +10,9 @@ use crate::package::{Package, UNNUMBERED, given, number, self_lock, workspace};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshness {
     Current,
-    /// The revision has no lock, so its base is unknown and it cannot be merged; the text is for
-    /// users.
-    CurrentWithoutLock(String),
+    /// The relation is unknown, and the revision stays as it is; the text is for users. It has no
+    /// lock, so that it cannot be merged, or its upstream is a branch of a Porch server.
+    Unknown(String),
     /// The revision needs an upgrade or a downgrade.
     Outdated,
 }
@@ -23,16 +23,39 @@ pub(super) fn upstream_lock(revision: &PackageRevision) -> Option<&GitLock> {
     given(lock.reference.as_ref()).map(|_| lock)
 }
 
+/// Reports whether the last clone or upgrade of a revision took the content of `upstream`. Its
+/// deletion would take away the base of the next merge, unless git still has the commit.
+pub fn derives_from(revision: &PackageRevision, upstream: &PackageRevision) -> bool {
+    let Some(lock) = upstream_lock(revision).filter(|lock| is_of_package(lock, upstream)) else {
+        return false;
+    };
+    let own = self_lock(upstream);
+    let is_ref = own.is_some_and(|own| given(own.reference.as_ref()) == given(lock.reference.as_ref()));
+    is_ref || is_same_commit(lock, own) == Some(true)
+}
+
+/// Reports whether a revision was made of any revision of the same package as `upstream`.
+pub fn is_made_of(revision: &PackageRevision, upstream: &PackageRevision) -> bool {
+    upstream_lock(revision).is_some_and(|lock| is_of_package(lock, upstream))
+}
+
 /// Compares a revision with the current upstream of its variant.
 pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: &Git<'_>) -> Freshness {
     let Some(lock) = upstream_lock(downstream) else {
-        return Freshness::CurrentWithoutLock(format!(
+        return Freshness::Unknown(format!(
             "downstream {:?} has no upstream lock; upstream changes cannot be applied",
             downstream.name_any()
         ));
     };
     let own = self_lock(upstream);
     let reference = given(lock.reference.as_ref()).unwrap_or_default();
+    if is_unseen_head(lock, upstream, git) {
+        return Freshness::Unknown(format!(
+            "upstream {:?} is the head of a branch, and a Porch server does not show whether the package changes there; \
+             name a published revision to follow it",
+            upstream.name_any()
+        ));
+    }
     let is_current = is_of_package(lock, upstream)
         && match draft_of(reference) {
             // An unknown commit does not make a revision outdated: the variant would make a new
@@ -41,6 +64,18 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
             None => is_that_revision(lock, upstream, git),
         };
     if is_current { Freshness::Current } else { Freshness::Outdated }
+}
+
+/// Reports whether the lock names the head of the upstream's branch at another commit, and nobody
+/// can compare the trees. A branch moves with every package on it, so that the commit alone says
+/// nothing.
+fn is_unseen_head(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -> bool {
+    let Some(own) = self_lock(upstream) else { return false };
+    number(upstream) == UNNUMBERED
+        && lock.reference.as_deref() == Some(workspace(upstream))
+        && is_of_package(lock, upstream)
+        && is_same_commit(lock, Some(own)) == Some(false)
+        && (git.same_tree)(lock, own).is_none()
 }
 
 /// Reports whether the lock names this draft. A draft that has been proposed since still counts;
@@ -63,7 +98,7 @@ fn is_that_revision(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -
         return false;
     }
     match (is_same_commit(lock, own), own) {
-        (Some(false), Some(own)) => (git.same_tree)(lock, own),
+        (Some(false), Some(own)) => (git.same_tree)(lock, own) == Some(true),
         (Some(is_same), _) => is_same,
         // Without commits only the names are left, as in Porch.
         (None, Some(own)) if is_unnumbered => own.reference.as_deref() == Some(reference),
@@ -104,7 +139,7 @@ mod tests {
     fn is_current(lock: &Value, upstream: &PackageRevision) -> bool {
         let same = |one: &GitLock, other: &GitLock| {
             let commits = [one.commit.as_deref(), other.commit.as_deref()];
-            commits == [Some("c4"), Some("c4b")]
+            Some(commits == [Some("c4"), Some("c4b")])
         };
         let git = Git { same_tree: &same, ..Git::UNKNOWN };
         freshness(&downstream(lock), upstream, &git) == Freshness::Current
@@ -192,7 +227,7 @@ mod tests {
     fn without_a_lock_nothing_can_be_done() {
         let message = "downstream \"edge.dns.packagevariant-1\" has no upstream lock; upstream changes cannot be applied";
         let upstream = upstream(4, "Published", &lock("net/coredns/v4", "c4"));
-        let without = Freshness::CurrentWithoutLock(message.to_owned());
+        let without = Freshness::Unknown(message.to_owned());
         let plain = revision("edge/dns:packagevariant-1", 1, "Published");
         for downstream in [
             downstream(&lock("", "c4")),
@@ -202,6 +237,45 @@ mod tests {
         ] {
             assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), without);
         }
+    }
+
+    /// The head of a branch: the tree decides, and without access to git the head is not followed.
+    #[test]
+    fn heads_of_branches() {
+        let locked = lock("main", "c4");
+        let head = |commit: &str| {
+            let status = json!({"selfLock": {"type": "git", "git": lock("main", commit)}});
+            with_status(revision("catalog/net/coredns:main", -1, "Published"), &status)
+        };
+        assert!(is_current(&locked, &head("c4")));
+        assert!(is_current(&locked, &head("c4b")), "another package of the branch has changed");
+        assert!(!is_current(&locked, &head("c5")));
+        let blind = |head: &PackageRevision| freshness(&downstream(&locked), head, &Git::UNKNOWN);
+        assert_eq!(blind(&head("c4")), Freshness::Current);
+        assert!(matches!(blind(&head("c5")), Freshness::Unknown(note) if note.contains("head of a branch")));
+        let tag = upstream(-1, "Published", &lock("net/coredns/v4.0.0", "c5"));
+        let by_tag = downstream(&lock("net/coredns/v4.0.0", "c4"));
+        assert_eq!(freshness(&by_tag, &tag, &Git::UNKNOWN), Freshness::Outdated, "a moved tag is followed");
+    }
+
+    #[test]
+    fn origins() {
+        let four = upstream(4, "Published", &lock("net/coredns/v4", "c4"));
+        for (what, lock, exactly, at_all) in [
+            ("its ref", lock("net/coredns/v4", "c9"), true, true),
+            ("its commit", lock("drafts/net/coredns/ws", "c4"), true, true),
+            ("another revision", lock("net/coredns/v5", "c5"), false, true),
+            (
+                "another package",
+                json!({"repo": URL, "directory": "net/dns", "ref": "net/dns/v4"}),
+                false,
+                false,
+            ),
+        ] {
+            let found = downstream(&lock);
+            assert_eq!((derives_from(&found, &four), is_made_of(&found, &four)), (exactly, at_all), "{what}");
+        }
+        assert!(!is_made_of(&revision("edge/dns:w", 1, "Published"), &four));
     }
 
     /// Generates upstreams of all kinds, as stores return them: with all, some or none of the

@@ -15,7 +15,6 @@ fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> 
     let missing = Unresolved::NotFound { repo: text("r"), package: text("p"), revision: text("v4") };
     let tag = Unresolved::Tag { repo: text("r"), package: text("p"), tag: text("stable") };
     let empty = Unresolved::TagNotPublished { package: text("p"), tag: text("stable"), commit: text("c9") };
-    let head = Unresolved::Placeholder { name: text("r.p.main") };
     let downstream = text("edge.dns.packagevariant-1");
     let exists = E::DownstreamExists { package: text("dns"), repo: text("edge") };
     let proposed = E::DownstreamProposed { downstream: downstream.clone() };
@@ -48,12 +47,6 @@ fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> 
             "FloatingTagUnresolved",
             "floating tag \"stable\" of package \"p\" does not point at a package (commit c9 has no Kptfile there)",
             upstream,
-        ),
-        (
-            head.into(),
-            "UpstreamIsPlaceholder",
-            "upstream \"r.p.main\" is the moving branch head; use a published revision",
-            None,
         ),
         (
             exists,

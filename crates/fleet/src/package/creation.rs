@@ -59,6 +59,10 @@ pub enum CreationError {
     #[error("package revision name {0:?} is no DNS subdomain")]
     Name(String),
     #[error(
+        "workspaceName {0:?} is the name of the repository's branch, whose head has this name: choose another one"
+    )]
+    Branch(String),
+    #[error(
         "package revision workspaceNames must be unique; package revision with name {package} in repo {repo} with \
          workspaceName {workspace} already exists"
     )]
@@ -74,8 +78,8 @@ pub enum CreationError {
     Oci,
     #[error("package revision {0:?}, which the task names, does not exist")]
     NotFound(String),
-    #[error("{which} revision may not be the placeholder package revision {repo}/{name}")]
-    Placeholder { which: &'static str, repo: String, name: String },
+    #[error("source revision may not be the placeholder package revision {repo}/{name}")]
+    Placeholder { repo: String, name: String },
     #[error("source revision must be from same package {repo}/{package}")]
     OtherPackage { repo: String, package: String },
     #[error("source revision must be published")]
@@ -86,17 +90,23 @@ pub enum CreationError {
     Strategy(String),
 }
 
-/// Checks the name of a new revision against all revisions of its namespace.
+/// Checks the name of a new revision against all revisions of its namespace, and against the branch
+/// of its repository.
 ///
 /// # Errors
 /// The first rule that the name breaks.
 pub fn check_names(
     package: Package<'_>,
     workspace: &str,
+    branch: &str,
     revisions: &[PackageRevision],
 ) -> Result<(), CreationError> {
     if !is_dns_label(workspace) {
         return Err(CreationError::Workspace(workspace.to_owned()));
+    }
+    // The head of the branch would take the name of the object, and hide the published revision.
+    if workspace == branch {
+        return Err(CreationError::Branch(workspace.to_owned()));
     }
     let joined = package.path.replace('/', "");
     if !is_dns_label(&joined) || joined.len() > LONGEST_PATH || package.path.split('/').any(str::is_empty) {
@@ -193,7 +203,6 @@ impl<'a> World<'_, 'a> {
         let source = task.upstream_ref.as_ref().ok_or_else(|| missing("clone.upstreamRef"))?;
         if let Some(reference) = &source.upstream_ref {
             let upstream = self.revision(reference)?;
-            self.not_placeholder("upstream", upstream)?;
             return Ok(Creation::Clone(Source::Revision(upstream)));
         }
         if source.oci.is_some() || source.type_.as_deref() == Some("oci") {
@@ -209,7 +218,7 @@ impl<'a> World<'_, 'a> {
     fn edit(&self, reference: &PackageRevisionRef) -> Result<Creation<'a>, CreationError> {
         let source = self.revision(reference)?;
         self.same_package(source)?;
-        self.not_placeholder("source", source)?;
+        self.not_placeholder(source)?;
         if !is_published(source) {
             return Err(CreationError::NotPublished);
         }
@@ -224,8 +233,7 @@ impl<'a> World<'_, 'a> {
         let old = read(&task.old_upstream_ref, "upgrade.oldUpstreamRef")?;
         let new = read(&task.new_upstream_ref, "upgrade.newUpstreamRef")?;
         let local = read(&task.local_package_revision_ref, "upgrade.localPackageRevisionRef")?;
-        self.not_placeholder("target upstream", new)?;
-        self.not_placeholder("source", local)?;
+        self.not_placeholder(local)?;
         self.same_package(local)?;
         // The upstream may be a Draft; a revision of the package itself must be published.
         for revision in [old, new, local] {
@@ -245,12 +253,14 @@ impl<'a> World<'_, 'a> {
         found.ok_or_else(|| CreationError::NotFound(reference.name.clone()))
     }
 
-    fn not_placeholder(&self, which: &'static str, revision: &PackageRevision) -> Result<(), CreationError> {
+    /// Refuses the head of a branch as a revision of the package itself. As an upstream it is
+    /// content like any other.
+    fn not_placeholder(&self, revision: &PackageRevision) -> Result<(), CreationError> {
         if !self.repositories.is_placeholder(revision) {
             return Ok(());
         }
         let repo = Package::of(revision).repository.to_owned();
-        Err(CreationError::Placeholder { which, repo, name: revision.name_any() })
+        Err(CreationError::Placeholder { repo, name: revision.name_any() })
     }
 
     fn same_package(&self, source: &PackageRevision) -> Result<(), CreationError> {
@@ -313,26 +323,31 @@ mod tests {
                 "w",
                 "package path \"dns/inner\" conflicts with existing package \"dns\": packages cannot be nested",
             ),
+            (
+                "dnsx",
+                "main",
+                "workspaceName \"main\" is the name of the repository's branch, whose head has this name: choose another one",
+            ),
             ("dnsx", "w", "ok"),
         ] {
             let package = Package { repository: "edge", path };
-            let found = check_names(package, workspace, &world());
+            let found = check_names(package, workspace, "main", &world());
             assert_eq!(
                 found.map_or_else(|error| error.to_string(), |()| "ok".to_owned()),
                 expected,
                 "{path}"
             );
         }
-        let outer = check_names(Package { repository: "catalog", path: "net" }, "w", &world());
+        let outer = check_names(Package { repository: "catalog", path: "net" }, "w", "main", &world());
         assert_eq!(
             outer.unwrap_err().to_string(),
             "package path \"net\" conflicts with existing package \"net/coredns\": packages cannot be nested"
         );
         for path in ["", "/a", "a/", "a//b", "a.b", "A", &format!("{}/{}", "x".repeat(32), "y".repeat(32))] {
-            let found = check_names(Package { repository: "edge", path }, "w", &world());
+            let found = check_names(Package { repository: "edge", path }, "w", "main", &world());
             assert_eq!(found, Err(CreationError::Path(path.to_owned())));
         }
-        let found = check_names(Package { repository: "edge", path: "a-/b" }, "w", &world());
+        let found = check_names(Package { repository: "edge", path: "a-/b" }, "w", "main", &world());
         assert_eq!(found, Err(CreationError::Name("edge.a-.b.w".to_owned())));
     }
 
@@ -380,11 +395,7 @@ mod tests {
                 "`clone` cannot create a new revision for package \"dns\" that already exists in repo \"edge\"; make \
                  subsequent revisions using `copy`",
             ),
-            (
-                "new",
-                clone("catalog.net.coredns.main"),
-                "upstream revision may not be the placeholder package revision catalog/catalog.net.coredns.main",
-            ),
+            ("new", clone("catalog.net.coredns.main"), "clone catalog.net.coredns.main"),
             ("new", clone("gone"), "package revision \"gone\", which the task names, does not exist"),
             (
                 "new",
@@ -460,7 +471,7 @@ mod tests {
         check(
             "dns",
             &upgrade(four, "catalog.net.coredns.main", local, ""),
-            "target upstream revision may not be the placeholder package revision catalog/catalog.net.coredns.main",
+            &format!("resource-merge {four} catalog.net.coredns.main {local}"),
         );
         check(
             "dns",

@@ -75,7 +75,7 @@ fn world() -> Vec<PackageRevision> {
 /// point to no revision.
 fn found(variant: &PackageVariant, revisions: &[PackageRevision]) -> String {
     let same = |one: &GitLock, other: &GitLock| {
-        [one.commit.as_deref(), other.commit.as_deref()] == [Some("c1"), Some("c1b")]
+        Some([one.commit.as_deref(), other.commit.as_deref()] == [Some("c1"), Some("c1b")])
     };
     let tag = |name: &str| match name {
         "beta" => Some("c2".to_owned()),
@@ -124,23 +124,30 @@ fn upstreams_of_variants() {
             json!({"revision": "v9", "repo": "q"}),
             "could not find upstream package revision 'p/v9' in repo 'q'",
         ),
-        (
-            json!({"revision": "trunk"}),
-            "upstream \"head\" is the moving branch head; use a published revision",
-        ),
-        (
-            json!({"revision": "main"}),
-            "upstream \"head\" is the moving branch head; use a published revision",
-        ),
-        (json!({"revision": -1}), "upstream \"head\" is the moving branch head; use a published revision"),
-        (
-            json!({"workspaceName": "trunk"}),
-            "upstream \"head\" is the moving branch head; use a published revision",
-        ),
+        (json!({"revision": "trunk"}), "head"),
+        (json!({"revision": "main"}), "head"),
+        (json!({"revision": -1}), "head"),
+        (json!({"workspaceName": "trunk"}), "head"),
     ] {
         let mut spec = json!({"repo": "r", "package": "p"});
         spec.as_object_mut().unwrap().extend(upstream.as_object().unwrap().clone());
         assert_eq!(found(&variant(&spec, &json!({}), &json!({})), &world()), expected, "{spec}");
+    }
+}
+
+/// A head that moves without a change of the package keeps its commit in the status.
+#[test]
+fn heads_that_only_move() {
+    let same = |one: &GitLock, _: &GitLock| Some(one.commit.as_deref() == Some("c8"));
+    let git = Git { same_tree: &same, ..Git::UNKNOWN };
+    let head = |name: &str| of(name, -1, "main", "Published", "c9");
+    let spec = json!({"repo": "r", "package": "p", "workspaceName": "main"});
+    for (name, before, expected) in [("head", "c8", "c8"), ("head", "c7", "c9"), ("other", "c8", "c9")] {
+        let status = json!({"upstream": {"name": "head", "revision": -1, "commit": before}});
+        let (variant, revisions) = (variant(&spec, &json!({}), &status), [head(name)]);
+        let found = resolve_upstream(&variant, &revisions, Repositories::default(), &git).unwrap();
+        let now = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert_eq!(found.status(None, &now).commit.as_deref(), Some(expected), "{name} {before}");
     }
 }
 

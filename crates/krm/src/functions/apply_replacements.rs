@@ -4,15 +4,22 @@ mod path;
 
 use groundwork_yaml::tree::{Content, Kind, Layout, Node, write};
 
+use super::config::{only, only_known};
 use super::meter::Meter;
 use super::selector::{Exact, Pattern};
 use super::{id, text, type_of};
-use crate::render::{Item, ResourceList};
+use crate::render::{Item, ResourceList, Triple};
 use crate::value::assign;
 
 /// Steps that the meter counts for the comparison of one object with the expressions of a selector.
 const STEPS_OF_SELECTION: usize = 32;
 const KIND: (&str, &str) = ("ApplyReplacements", "fn.kpt.dev/v1alpha1");
+const OPTIONS: [&str; 3] = ["delimiter", "index", "create"];
+const SELECTOR: [&str; 7] =
+    ["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
+/// First version that refuses a target without the field. Earlier ones skip it, and real packages
+/// rely on that.
+const REFUSES_MISSING_FIELDS: Triple = [0, 1, 2];
 
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     let config = list.config.as_ref().ok_or("FunctionConfig is missing. Expect `ApplyReplacements`")?;
@@ -23,6 +30,8 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
              fn.kpt.dev/v1alpha1 is supported"
         ));
     }
+    check_fields(config)?;
+    let skips_missing = list.version_end.is_some_and(|end| end <= REFUSES_MISSING_FIELDS);
     for replacement in items(config, "replacements") {
         let targets = items(replacement, "targets");
         // Each replacement compares all objects with the selectors of its source and of its
@@ -32,7 +41,27 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         }
         let value = value(replacement, targets.is_empty(), &list.items)?;
         for target in targets {
-            replace(target, &value, &mut list.items, &list.meter)?;
+            replace(target, &value, skips_missing, &mut list.items, &list.meter)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses fields that the function does not know.
+fn check_fields(config: &Node) -> Result<(), String> {
+    only_known(config, &["replacements"], None)?;
+    let options = |part: &Node| part.get("options").map_or(Ok(()), |options| only(options, &OPTIONS));
+    for replacement in items(config, "replacements") {
+        only(replacement, &["source", "sourceValue", "targets"])?;
+        if let Some(source) = replacement.get("source") {
+            only(source, &["group", "version", "kind", "name", "namespace", "fieldPath", "options"])?;
+            options(source)?;
+        }
+        for target in items(replacement, "targets") {
+            only(target, &["select", "reject", "fieldPaths", "options"])?;
+            options(target)?;
+            let selectors = target.get("select").into_iter().chain(items(target, "reject"));
+            selectors.map(|selector| only(selector, &SELECTOR)).collect::<Result<(), _>>()?;
         }
     }
     Ok(())
@@ -80,9 +109,17 @@ fn index(node: &Node) -> Result<i64, String> {
     index.parse().map_err(|_| format!("options.index {index:?} must be a number"))
 }
 
-fn replace(target: &Node, value: &Node, objects: &mut [Item], meter: &Meter) -> Result<(), String> {
+fn replace(
+    target: &Node,
+    value: &Node,
+    skips_missing: bool,
+    objects: &mut [Item],
+    meter: &Meter,
+) -> Result<(), String> {
     let select = target.get("select").filter(|select| !select.is_null());
-    let select = Pattern::of(select.ok_or("target must specify resources to select")?)?;
+    let select = select.ok_or("target must specify resources to select")?;
+    let names_kind = !text(select, &["kind"]).is_empty();
+    let select = Pattern::of(select)?;
     let rejects: Vec<Pattern> = items(target, "reject").iter().map(Pattern::of).collect::<Result<_, _>>()?;
     let given = items(target, "fieldPaths").iter().filter_map(Node::text);
     let mut fields: Vec<&str> = given.collect();
@@ -101,7 +138,9 @@ fn replace(target: &Node, value: &Node, objects: &mut [Item], meter: &Meter) -> 
             return Ok(());
         }
         let is_rejected = rejects.iter().any(|reject| !reject.is_empty() && reject.selects(&item.root));
-        if is_rejected || !select.selects(&item.root) {
+        // A new field would make a Kptfile unreadable, so it must be selected by its kind.
+        let is_by_accident = create && item.is_kptfile() && !names_kind;
+        if is_rejected || is_by_accident || !select.selects(&item.root) {
             continue;
         }
         for field in &fields {
@@ -112,7 +151,8 @@ fn replace(target: &Node, value: &Node, objects: &mut [Item], meter: &Meter) -> 
                 let is_granted = meter.bytes((size + whole).saturating_mul(2)) && meter.steps(whole);
                 if is_granted { set(found, value, delimiter, index) } else { Ok(()) }
             };
-            if path::visit(&mut item.root, &path::split(field), create, &mut set)? == 0 {
+            let count = path::visit(&mut item.root, &path::split(field), create, &mut set)?;
+            if count == 0 && !skips_missing {
                 return Err(format!("unable to find field \"{field}\" in replacement target"));
             }
         }
@@ -237,6 +277,68 @@ mod tests {
         check_targets("sourceValue: y", rejected, &["n: \"3\""], &["n: \"y\""]);
     }
 
+    /// A part in brackets without `=` is the key itself, the only form for keys with dots that public
+    /// packages use.
+    #[test]
+    fn keys_with_dots() {
+        const META: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: src\n  annotations:\n    a.example/x: seen\ndata:\n  \
+                            dotted.key: dot\nlist: [one, two]\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  \
+                            annotations:\n    a.example/x: old\nspec:\n  selector:\n    app.kubernetes.io/name: old\n";
+        let replaced = |source: &str, path: &str, options: &str, from: &str, to: &str| {
+            let config = format!(
+                "{HEAD}- source: {{kind: ConfigMap, name: src, fieldPath: '{source}'}}\n  targets:\n  - select: {{kind: Service}}\n    \
+                 fieldPaths: ['{path}']\n    options: {{{options}}}\n"
+            );
+            let (kept, last) = META.rsplit_once(from).unwrap();
+            check("apply-replacements", &config, META, &format!("{kept}{to}{last}"));
+        };
+        let (annotation, label) =
+            ("metadata.annotations.[a.example/x]", "spec.selector.[app.kubernetes.io/name]");
+        replaced("data.[dotted.key]", annotation, "", "a.example/x: old", "a.example/x: dot");
+        replaced("metadata.annotations.[a.example/x]", label, "", "name: old", "name: seen");
+        replaced("data.[dotted.key]", annotation, "create: true", "a.example/x: old", "a.example/x: dot");
+        replaced(
+            "data.[dotted.key]",
+            "metadata.annotations.[b.example/y]",
+            "create: true",
+            "x: old\n",
+            "x: old\n    b.example/y: dot\n",
+        );
+        replaced("list.[two]", annotation, "", "a.example/x: old", "a.example/x: two");
+        replaced("data.dotted\\.key", annotation, "", "a.example/x: old", "a.example/x: dot");
+    }
+
+    /// Older versions skip a target without the field (`packagevariants.md` 8.5).
+    #[test]
+    fn versions_that_skip_a_missing_field() {
+        use crate::{Package, RenderOptions, render};
+        let config = format!(
+            "{HEAD}- {{sourceValue: x, targets: [{{select: {{kind: Deployment}}, fieldPaths: [spec.none]}}]}}\n"
+        )
+        .replace("replacements:", "metadata: {name: r}\nreplacements:");
+        let missing = "unable to find field \"spec.none\" in replacement target";
+        for (tag, expected) in [
+            (":v0.1.0", None),
+            (":v0.1.1", None),
+            (":v0.1.2", Some(missing)),
+            (":v0.1", Some(missing)),
+            ("", Some(missing)),
+        ] {
+            let kptfile = format!(
+                "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: \
+                 apply-replacements{tag}\n    configPath: r.yaml\n"
+            );
+            let files: Package =
+                [("Kptfile", kptfile), ("a.yaml", OBJECTS.to_owned()), ("r.yaml", config.clone())]
+                    .map(|(path, text)| (path.to_owned(), text))
+                    .into();
+            let error = render(&files, &RenderOptions::default()).error;
+            let expected =
+                expected.map(|cause| format!("package \".\": function \"apply-replacements{tag}\": {cause}"));
+            assert_eq!(error, expected, "{tag}");
+        }
+    }
+
     /// The error texts of `packagevariants.md` 8.5.
     #[test]
     fn faults() {
@@ -270,6 +372,11 @@ mod tests {
             (
                 "{sourceValue: x, targets: [{fieldPaths: [a]}]}".to_owned(),
                 "target must specify resources to select",
+            ),
+            (
+                "{sourceValue: x, targets: [{select: {kind: A, labels: b}, fieldPaths: [a]}]}".to_owned(),
+                "the function does not know the field `labels`: use `group`, `version`, `kind`, `name`, `namespace`, `labelSelector`, \
+                 `annotationSelector`",
             ),
             (
                 format!("{{sourceValue: x, {target}}}"),

@@ -278,4 +278,14 @@ mod tests {
             "failed to apply setters: `functionConfig` must be a `ConfigMap`",
         );
     }
+
+    /// Kubernetes reads `on` and `off` as booleans, so that a field that was one stays one.
+    #[test]
+    fn switches() {
+        let to = config(&[("s", "on")]);
+        let object = |value: &str| format!("kind: A\ns: {value} # kpt-set: ${{s}}\n");
+        check("apply-setters", &to, &object("off"), &object("on"));
+        check("apply-setters", &to, &object("\"off\""), &object("\"on\""));
+        check("apply-setters", &to, &object("text"), &object("\"on\""));
+    }
 }

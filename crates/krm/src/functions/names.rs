@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use groundwork_yaml::tree::Node;
 
+use super::config::{FieldSpec, only_known, only_known_data};
+use super::fields::visit_scalars;
 use super::scope::is_namespaced;
 use super::{group, is_local_config, text, type_of};
 use crate::render::{Item, ResourceList};
@@ -15,19 +17,69 @@ use crate::render::{Item, ResourceList};
 type Renames = BTreeMap<[String; 3], String>;
 
 pub(super) fn ensure_substring(list: &mut ResourceList) -> Result<(), String> {
-    let config = config(list)?;
-    let given = |key: &str| text(config, &["data", key]).to_owned();
-    let (prepend, append) = (given("prepend"), given("append"));
-    if prepend.is_empty() == append.is_empty() {
-        return Err("must specify exactly one of `prepend` or `append`".to_owned());
+    let Ensured { substring, prepends, further } = Ensured::of(list.config.as_ref())?;
+    let new_name = |name: &str| {
+        let new = || if prepends { format!("{substring}{name}") } else { format!("{name}{substring}") };
+        (!name.contains(&substring)).then(new)
+    };
+    rename(list, new_name);
+    for item in list.items.iter_mut().filter(|item| !keeps_name(item)) {
+        for field in further.iter().filter(|field| field.selects(&item.root)).collect::<Vec<_>>() {
+            visit_scalars(&mut item.root, &field.path, field.create, &mut |node| {
+                let old = if node.is_null() { "" } else { node.text().unwrap_or_default() };
+                if let Some(new) = new_name(old).filter(|new| list.meter.bytes(new.len())) {
+                    node.set_text(&new);
+                }
+            })?;
+        }
     }
-    let substring = format!("{prepend}{append}");
-    rename(list, |name| (!name.contains(&substring)).then(|| format!("{prepend}{name}{append}")));
     Ok(())
 }
 
+/// Config of `ensure-name-substring`.
+struct Ensured {
+    substring: String,
+    /// True to put the substring in front of names, false to put it behind them.
+    prepends: bool,
+    further: Vec<FieldSpec>,
+}
+
+impl Ensured {
+    fn of(config: Option<&Node>) -> Result<Self, String> {
+        let wrong = || "`functionConfig` must be a `ConfigMap` or `EnsureNameSubstring`".to_owned();
+        let config = config.ok_or_else(wrong)?;
+        let given = |path: &[&str]| text(config, path).to_owned();
+        match type_of(config) {
+            ("ConfigMap", "v1") => {
+                only_known_data(config, &["prepend", "append"])?;
+                let (prepend, append) = (given(&["data", "prepend"]), given(&["data", "append"]));
+                if prepend.is_empty() == append.is_empty() {
+                    return Err("must specify exactly one of `prepend` or `append`".to_owned());
+                }
+                let prepends = append.is_empty();
+                Ok(Self { substring: format!("{prepend}{append}"), prepends, further: Vec::new() })
+            }
+            ("EnsureNameSubstring", "fn.kpt.dev/v1alpha1") => {
+                let list = "additionalNameFields";
+                only_known(config, &["substring", "editMode"], Some(list))?;
+                let substring = given(&["substring"]);
+                if substring.is_empty() {
+                    return Err("substring must not be empty".to_owned());
+                }
+                let prepends = match given(&["editMode"]).as_str() {
+                    "" | "prepend" => true,
+                    "append" => false,
+                    mode => return Err(format!("editMode {mode:?} must be `prepend` or `append`")),
+                };
+                Ok(Self { substring, prepends, further: FieldSpec::list(config, list)? })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
 pub(super) fn prefix(list: &mut ResourceList) -> Result<(), String> {
-    let prefix = text(config(list)?, &["data", "prefix"]).to_owned();
+    let prefix = text(config(list, "prefix")?, &["data", "prefix"]).to_owned();
     if prefix.is_empty() {
         return Err("must specify `prefix`".to_owned());
     }
@@ -36,7 +88,7 @@ pub(super) fn prefix(list: &mut ResourceList) -> Result<(), String> {
 }
 
 pub(super) fn suffix(list: &mut ResourceList) -> Result<(), String> {
-    let suffix = text(config(list)?, &["data", "suffix"]).to_owned();
+    let suffix = text(config(list, "suffix")?, &["data", "suffix"]).to_owned();
     if suffix.is_empty() {
         return Err("must specify `suffix`".to_owned());
     }
@@ -44,9 +96,12 @@ pub(super) fn suffix(list: &mut ResourceList) -> Result<(), String> {
     Ok(())
 }
 
-fn config(list: &ResourceList) -> Result<&Node, String> {
+/// Returns the config of a function with one key.
+fn config<'a>(list: &'a ResourceList, key: &str) -> Result<&'a Node, String> {
     let config = list.config.as_ref().filter(|config| type_of(config) == ("ConfigMap", "v1"));
-    config.ok_or_else(|| "`functionConfig` must be a `ConfigMap`".to_owned())
+    let config = config.ok_or_else(|| "`functionConfig` must be a `ConfigMap`".to_owned())?;
+    only_known_data(config, &[key])?;
+    Ok(config)
 }
 
 /// Reports whether an object keeps its name. The name of a CRD or an APIService contains its group,
@@ -176,7 +231,46 @@ mod tests {
             ("set-name-suffix", &[], "must specify `suffix`"),
         ] {
             check_error(function, &config(data), "", expected);
-            check_error(function, "", "", "`functionConfig` must be a `ConfigMap`");
+            let kinds = match function {
+                "ensure-name-substring" => "`functionConfig` must be a `ConfigMap` or `EnsureNameSubstring`",
+                _ => "`functionConfig` must be a `ConfigMap`",
+            };
+            check_error(function, "", "", kinds);
+        }
+    }
+
+    /// The config of the function's own kind, with further fields (`packagevariants.md` 8.5).
+    #[test]
+    fn ensured_by_kind() {
+        let set = |more: &str| {
+            format!(
+                "apiVersion: fn.kpt.dev/v1alpha1\nkind: EnsureNameSubstring\nmetadata: {{name: e}}\n{more}"
+            )
+        };
+        let object = |name: &str, reference: &str| {
+            format!(
+                "apiVersion: a.example/v1\nkind: A\nmetadata: {{name: {name}}}\nspec: {{ref: {reference}}}\n"
+            )
+        };
+        let fields = "additionalNameFields: [{kind: A, path: spec/ref}]\n";
+        for (config, from, to) in [
+            ("substring: prod-\n", object("a", "b"), object("prod-a", "b")),
+            ("substring: prod-\neditMode: prepend\n", object("a-prod-", "b"), object("a-prod-", "b")),
+            ("substring: -prod\neditMode: append\n", object("a", "b"), object("a-prod", "b")),
+        ] {
+            check("ensure-name-substring", &set(config), &from, &to);
+        }
+        let both = set(&format!("substring: prod-\n{fields}"));
+        check("ensure-name-substring", &both, &object("a", "b"), &object("prod-a", "prod-b"));
+        for (config, expected) in [
+            ("editMode: append\n", "substring must not be empty"),
+            ("substring: a\neditMode: replace\n", "editMode \"replace\" must be `prepend` or `append`"),
+            (
+                "substring: a\nprepend: b\n",
+                "the function does not know the field `prepend`: use `substring`, `editMode`, `additionalNameFields`",
+            ),
+        ] {
+            check_error("ensure-name-substring", &set(config), &object("a", "b"), expected);
         }
     }
 }

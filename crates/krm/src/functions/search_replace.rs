@@ -28,8 +28,9 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
             break;
         }
         search.visit(&mut item.root, &mut Vec::new(), &mut found, &list.meter).map_err(failed)?;
-        if found.is_empty() {
-            found.extend(search.create(&mut item.root));
+        // A new field would make a Kptfile unreadable.
+        if found.is_empty() && !item.is_kptfile() {
+            found.extend(search.create(&mut item.root).map_err(failed)?);
         }
         said.extend(found.into_iter().map(|message| (item.reference(), message)));
     }
@@ -172,24 +173,29 @@ impl Search {
     }
 
     /// Creates the field at the path, if the path names exactly one.
-    fn create(&self, root: &mut Node) -> Option<String> {
-        let (path, value) = (self.path.as_ref()?, self.put_value.as_ref()?);
+    ///
+    /// # Errors
+    /// The field is a list or a map.
+    fn create(&self, root: &mut Node) -> Result<Option<String>, String> {
+        let (Some(path), Some(value)) = (&self.path, &self.put_value) else { return Ok(None) };
         let is_exact = path.iter().all(|part| !part.contains(['*', '[']));
         if self.value.is_some() || self.regex.is_some() || !is_exact {
-            return None;
+            return Ok(None);
         }
-        let (last, parents) = path.split_last()?;
+        let Some((last, parents)) = path.split_last() else { return Ok(None) };
         let mut node = root;
         for part in parents {
-            let mapping = node.as_mapping_mut()?;
+            let Some(mapping) = node.as_mapping_mut() else { return Ok(None) };
             if mapping.get(part).is_none_or(Node::is_null) {
                 mapping.set(part, Node::mapping(Vec::new()));
             }
-            node = mapping.get_mut(part)?;
+            let Some(next) = mapping.get_mut(part) else { return Ok(None) };
+            node = next;
         }
-        let mapping = node.as_mapping_mut()?;
+        let Some(mapping) = node.as_mapping_mut() else { return Ok(None) };
+        // A scalar there would have matched the path before.
         if mapping.get(last).is_some() {
-            return None;
+            return Err(format!("the field {} is a list or a map: put-value sets scalars", path.join(".")));
         }
         let mut new = Node::plain("");
         set_inferred(&mut new, value);
@@ -197,7 +203,7 @@ impl Search {
             new = Node::string("");
         }
         mapping.pairs.push(Pair::new(last, new));
-        Some(format!("Mutated field value to \"{value}\""))
+        Ok(Some(format!("Mutated field value to \"{value}\"")))
     }
 }
 
@@ -367,5 +373,34 @@ mod tests {
             let expected = format!("failed to perform search-replace operation: {expected:?}");
             check_error("search-replace", &config(pairs), TEXT, &expected);
         }
+    }
+
+    /// A new field would make the Kptfile unreadable, and a list is not replaced with a text.
+    #[test]
+    fn fields_are_not_created_by_accident() {
+        use crate::{Package, RenderOptions, render};
+        let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: search-replace\n    \
+                       configMap:\n      by-path: spec.replicas\n      put-value: \"3\"\n";
+        let object = |spec: &str| {
+            let text =
+                format!("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: a\nspec:\n  {spec}\n");
+            [("Kptfile", kptfile.to_owned()), ("a.yaml", text)]
+                .map(|(path, text)| (path.to_owned(), text))
+                .into_iter()
+                .collect::<Package>()
+        };
+        let rendered = render(&object("paused: true"), &RenderOptions::default());
+        assert_eq!(rendered.error, None);
+        assert_eq!(rendered.files["a.yaml"], object("paused: true\n  replicas: 3")["a.yaml"]);
+        let head = rendered.files["Kptfile"].split("status:").next().unwrap();
+        assert_eq!(head, kptfile);
+        let again = render(&rendered.files, &RenderOptions::default());
+        assert_eq!((again.error, &again.files["a.yaml"]), (None, &rendered.files["a.yaml"]));
+        let refused = render(&object("replicas: [1]"), &RenderOptions::default());
+        assert_eq!(
+            refused.error.unwrap(),
+            "package \".\": function \"search-replace\": failed to perform search-replace operation: \"the field spec.replicas is a \
+             list or a map: put-value sets scalars\""
+        );
     }
 }

@@ -1,23 +1,15 @@
 //! `set-annotations` (`packagevariants.md` 8.5).
 
 use groundwork_api::ResultField;
-use groundwork_yaml::tree::{Kind, Node};
+use groundwork_yaml::tree::Node;
 
+use super::config::{FieldSpec, only_known};
 use super::fields::{Strings, pairs, set_strings, template, visit};
 use super::{group, text, type_of};
 use crate::render::ResourceList;
 
-/// Entry of the config: a further field of a kind that gets the annotations.
-struct Place {
-    group: String,
-    version: String,
-    kind: String,
-    path: String,
-    create: bool,
-}
-
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
-    let (annotations, places) = config(list.config.as_ref())?;
+    let (annotations, further) = config(list.config.as_ref())?;
     if annotations.is_empty() {
         return Err("input annotation list cannot be empty".to_owned());
     }
@@ -27,7 +19,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     let shown_size = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
     let mut set = Vec::new();
     for item in &mut list.items {
-        for (path, create) in paths(&item.root, &places) {
+        for (path, create) in paths(&item.root, &further) {
             let mut count = 0;
             visit(&mut item.root, &path, create, &mut |map| {
                 count += set_strings(map, &annotations, create, &list.meter);
@@ -52,48 +44,30 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     Ok(())
 }
 
-fn config(config: Option<&Node>) -> Result<(Strings, Vec<Place>), String> {
+fn config(config: Option<&Node>) -> Result<(Strings, Vec<FieldSpec>), String> {
     let wrong = || "`functionConfig` must be a `ConfigMap` or `SetAnnotations`".to_owned();
     let config = config.ok_or_else(wrong)?;
     match type_of(config) {
         ("ConfigMap", "v1") => Ok((pairs(config.get("data")), Vec::new())),
-        ("SetAnnotations", "fn.kpt.dev/v1alpha1") => {
-            let places = config.get("additionalAnnotationFields").and_then(Node::as_sequence);
-            let place = |node: &Node| {
-                let given = |key: &str| text(node, &[key]).to_owned();
-                let create = node
-                    .get("create")
-                    .is_some_and(|create| create.kind() == Kind::Bool && text(node, &["create"]) == "true");
-                Place {
-                    group: given("group"),
-                    version: given("version"),
-                    kind: given("kind"),
-                    path: given("path"),
-                    create,
-                }
-            };
-            let places = places.into_iter().flat_map(|list| &list.items).map(place).collect();
-            Ok((pairs(config.get("annotations")), places))
+        ("SetAnnotations" | "SetAnnotationConfig", "fn.kpt.dev/v1alpha1") => {
+            let list = "additionalAnnotationFields";
+            only_known(config, &["annotations"], Some(list))?;
+            Ok((pairs(config.get("annotations")), FieldSpec::list(config, list)?))
         }
         _ => Err(wrong()),
     }
 }
 
 /// Returns the paths of annotations in an object, and whether missing ones are created there.
-fn paths(root: &Node, places: &[Place]) -> Vec<(String, bool)> {
+fn paths(root: &Node, further: &[FieldSpec]) -> Vec<(String, bool)> {
     let (kind, group) = (text(root, &["kind"]), group(root));
     let mut paths = vec![("metadata/annotations".to_owned(), true)];
     if (kind, group) == ("CronJob", "batch") {
         paths.push(("spec/jobTemplate/metadata/annotations".to_owned(), true));
     }
     paths.extend(template(group, kind).map(|template| (format!("{template}/metadata/annotations"), true)));
-    let api_version = text(root, &["apiVersion"]);
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
-    let own = places.iter().filter(|place| {
-        fits(&place.group, group) && fits(&place.version, version) && fits(&place.kind, kind)
-    });
-    paths.extend(own.map(|place| (place.path.clone(), place.create)));
+    let further = further.iter().filter(|field| field.selects(root));
+    paths.extend(further.map(|field| (field.path.clone(), field.create)));
     paths
 }
 

@@ -2,6 +2,7 @@
 
 use groundwork_yaml::tree::Node;
 
+use super::config::{FieldSpec, only_known};
 use super::fields::{pairs, set_strings, template, visit};
 use super::{group, is_local_config, text, type_of};
 use crate::render::{ResourceList, Severity};
@@ -14,9 +15,13 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         return Ok(());
     }
     let Some(config) = &list.config else { return Err(NO_LABELS.to_owned()) };
-    let labels = match type_of(config) {
-        ("ConfigMap", "v1") => pairs(config.get("data")),
-        ("SetLabels", "fn.kpt.dev/v1alpha1") => pairs(config.get("labels")),
+    let (labels, further) = match type_of(config) {
+        ("ConfigMap", "v1") => (pairs(config.get("data")), Vec::new()),
+        ("SetLabels" | "SetLabelConfig", "fn.kpt.dev/v1alpha1") => {
+            let list = "additionalLabelFields";
+            only_known(config, &["labels"], Some(list))?;
+            (pairs(config.get("labels")), FieldSpec::list(config, list)?)
+        }
         (kind, api_version) => {
             return Err(format!(
                 "unknown functionConfig Kind={kind} ApiVersion={api_version}, expect `ConfigMap` or `SetLabels`"
@@ -29,7 +34,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     }
     let mut count = 0;
     for item in list.items.iter_mut().filter(|item| !is_local_config(&item.root)) {
-        for (path, create) in paths(&item.root) {
+        for (path, create) in paths(&item.root, &further) {
             visit(&mut item.root, &path, create, &mut |map| {
                 count += set_strings(map, &labels, create, &list.meter);
             });
@@ -40,7 +45,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
 }
 
 /// Returns the paths of labels in an object, and whether missing ones are created there.
-fn paths(root: &Node) -> Vec<(String, bool)> {
+fn paths(root: &Node, further: &[FieldSpec]) -> Vec<(String, bool)> {
     let (kind, group) = (text(root, &["kind"]), group(root));
     let mut paths = vec![("metadata/labels".to_owned(), true)];
     let mut add = |path: &str, create: bool| paths.push((path.to_owned(), create));
@@ -76,6 +81,8 @@ fn paths(root: &Node) -> Vec<(String, bool)> {
             ));
         }
     }
+    let further = further.iter().filter(|field| field.selects(root));
+    paths.extend(further.map(|field| (field.path.clone(), field.create)));
     paths
 }
 
@@ -171,5 +178,26 @@ mod tests {
         let local = "kind: A\nmetadata: {annotations: {config.kubernetes.io/local-config: \"true\"}}\n";
         assert_eq!(said("set-labels", own, local), ["info no input resources"]);
         check("set-labels", own, local, local);
+    }
+
+    /// Fields of older versions, by both of their names (`packagevariants.md` 8.5).
+    #[test]
+    fn further_fields() {
+        let set = |list: &str| {
+            format!(
+                "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetLabels\nmetadata: {{name: l}}\nlabels: {{app: new}}\n{list}:\n- {{group: \
+                 a.example, kind: A, path: 'spec/parts[]/labels', create: true}}\n- {{kind: A, path: spec/none/labels}}\n"
+            )
+        };
+        let old = "apiVersion: a.example/v1\nkind: A\nmetadata: {name: a}\nspec: {parts: [{name: b}]}\n";
+        let new = "apiVersion: a.example/v1\nkind: A\nmetadata: {name: a, labels: {app: new}}\nspec: {parts: [{name: b, labels: {app: new}}]}\n";
+        check("set-labels", &set("additionalLabelFields"), old, new);
+        check("set-labels", &set("fieldSpecs"), old, new);
+        check_error(
+            "set-labels",
+            &set("additionalLabelField"),
+            old,
+            "the function does not know the field `additionalLabelField`: use `labels`, `additionalLabelFields`",
+        );
     }
 }

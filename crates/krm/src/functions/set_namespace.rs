@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_yaml::tree::{Node, Pair};
 
+use super::config::{FieldSpec, only_known, only_known_data};
+use super::fields::visit_scalars;
 use super::meter::Meter;
 use super::scope::is_namespaced;
 use super::{group, id, is_local_config, text, type_of};
@@ -14,9 +16,17 @@ const EXPECTED: &str = "`ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`";
 /// Key of the config that also adds the Namespace object. An extension of Groundwork
 /// (`packagevariants.md` 12.5).
 const CREATE: &str = "create";
+/// Field of the config with further fields that contain a namespace, as versions up to v0.2 have it.
+const FURTHER: &str = "additionalNamespaceFields";
 const DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
-/// Value of an unknown namespace in upstream identifiers.
-const UNKNOWN: &str = "~C";
+
+/// Config of the function.
+struct Config {
+    namespace: String,
+    /// Namespace to replace; `None` replaces every one.
+    matcher: Option<String>,
+    further: Vec<FieldSpec>,
+}
 
 /// Requested namespace, and the values replaced so far.
 struct Change<'a> {
@@ -46,9 +56,9 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
 }
 
 fn set(list: &mut ResourceList, meter: &Meter) -> Result<(), String> {
-    let (namespace, matcher) = config(list.config.as_ref())?;
+    let Config { namespace, matcher, further } = config(list.config.as_ref())?;
     let creates = list.config.as_ref().is_some_and(|config| text(config, &["data", CREATE]) == "true");
-    check_origins(list, matcher.as_deref())?;
+    warn_of_missing_origins(list);
     let known = known(list);
     let matcher = matcher.as_deref();
     let mut fields = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0, meter };
@@ -63,6 +73,14 @@ fn set(list: &mut ResourceList, meter: &Meter) -> Result<(), String> {
             ));
         }
         set_fields(&mut item.root, origin.as_ref(), &mut fields);
+        let namespace = origin.as_ref().map(|origin| origin.namespace.as_str());
+        for field in further.iter().filter(|field| field.selects(&item.root)).collect::<Vec<_>>() {
+            // A matcher compares with a present value, so it never creates a field.
+            let create = field.create && matcher.is_none();
+            visit_scalars(&mut item.root, &field.path, create, &mut |node| {
+                fields.set(Some(node), namespace)
+            })?;
+        }
         set_depends_on(&mut item.root, &known, &mut references);
     }
     for (resource, message) in matching {
@@ -116,8 +134,7 @@ fn create(list: &mut ResourceList, namespace: &str) {
     list.info(format!("namespace \"{namespace}\" created"));
 }
 
-/// Returns the namespace to set, and the namespace that is replaced, if the config names one.
-fn config(config: Option<&Node>) -> Result<(String, Option<String>), String> {
+fn config(config: Option<&Node>) -> Result<Config, String> {
     let Some(config) = config else { return Err(format!("FunctionConfig is missing. Expect {EXPECTED}")) };
     let given = |path: &[&str]| Some(text(config, path).to_owned()).filter(|text| !text.is_empty());
     match type_of(config) {
@@ -126,11 +143,14 @@ fn config(config: Option<&Node>) -> Result<(String, Option<String>), String> {
             let namespace = given(&["data", "namespace"])
                 .or_else(|| given(&["data", "name"]).filter(|_| is_context))
                 .ok_or("`data.namespace` should not be empty")?;
-            Ok((namespace, given(&["data", "namespaceMatcher"])))
+            only_known_data(config, &["namespace", "namespaceMatcher", CREATE])?;
+            Ok(Config { namespace, matcher: given(&["data", "namespaceMatcher"]), further: Vec::new() })
         }
-        ("SetNamespace", "fn.kpt.dev/v1alpha1") => {
+        ("SetNamespace" | "SetNamespaceConfig", "fn.kpt.dev/v1alpha1") => {
             let namespace = given(&["namespace"]).ok_or("`namespace` should not be empty")?;
-            Ok((namespace, given(&["namespaceMatcher"])))
+            only_known(config, &["namespace", "namespaceMatcher"], Some(FURTHER))?;
+            let further = FieldSpec::list(config, FURTHER)?;
+            Ok(Config { namespace, matcher: given(&["namespaceMatcher"]), further })
         }
         (kind, api_version) => {
             Err(format!("unknown functionConfig Kind={kind} ApiVersion={api_version}, expect {EXPECTED}"))
@@ -155,40 +175,20 @@ fn namespace_of(root: &Node) -> &str {
     if namespace.is_empty() { "default" } else { namespace }
 }
 
-fn check_origins(list: &mut ResourceList, matcher: Option<&str>) -> Result<(), String> {
-    let mut without = Vec::new();
-    let mut namespaces = BTreeSet::new();
-    for item in list.items.iter().filter(|item| !is_local_config(&item.root)) {
-        let Some(origin) = origin(&item.root) else {
-            without.push((item.reference(), format!("{} does not have upstream origin.", id(&item.root))));
-            continue;
-        };
-        if !has_namespace(&item.root) {
-            continue;
-        }
-        if origin.namespace == UNKNOWN {
-            return Err(format!(
-                "{} belongs to a namespace, but its upstream origin has none",
-                id(&item.root)
-            ));
-        }
-        namespaces.insert(origin.namespace);
-    }
-    if matcher.is_none() && namespaces.len() > 1 {
-        let found: Vec<String> = namespaces.into_iter().collect();
-        return Err(format!(
-            "unable to use origin `namespace` to match. expect a single upstream namespace, found [{}]. please switch to use \
-             `namespaceMatcher`to specify the namespace value you want to change",
-            found.join(" ")
-        ));
-    }
+/// Warns of objects without an upstream identifier. Objects of several origins are no fault: people
+/// add objects of their own to a package, and Porch's server does not compare origins either.
+fn warn_of_missing_origins(list: &mut ResourceList) {
+    let local = |item: &&Item| !is_local_config(&item.root) && origin(&item.root).is_none();
+    let without = list.items.iter().filter(local);
+    let without: Vec<_> = without
+        .map(|item| (item.reference(), format!("{} does not have upstream origin.", id(&item.root))))
+        .collect();
     for (resource, message) in without {
         list.info_of(resource, message);
         if let Some(last) = list.results.last_mut() {
             last.severity = Some(Severity::Warning.as_str().to_owned());
         }
     }
-    Ok(())
 }
 
 impl Change<'_> {
@@ -382,20 +382,12 @@ mod tests {
                 "info all `depends-on` annotations are up-to-date. no `namespace` changed",
             ]
         );
-        let two = format!("{}---\n{}", object("a", "a", "a"), object("b", "b", "b"));
-        check_error(
-            "set-namespace",
-            &config(&[("namespace", "new")]),
-            &two,
-            "unable to use origin `namespace` to match. expect a single upstream namespace, found [a b]. please switch to use \
-             `namespaceMatcher`to specify the namespace value you want to change",
-        );
-        check_error(
-            "set-namespace",
-            &to,
-            &object("a", "old", "~C"),
-            "Resource(apiVersion=v1, kind=ConfigMap, namespace=old, name=a) belongs to a namespace, but its upstream origin has none",
-        );
+        // People add objects of their own, which have another origin.
+        let two = |namespaces: [&str; 2]| {
+            let [a, b] = namespaces;
+            format!("{}---\n{}", object("a", a, "a"), object("b", b, "~C"))
+        };
+        check("set-namespace", &config(&[("namespace", "new")]), &two(["a", "b"]), &two(["new", "new"]));
     }
 
     /// `depends-on` with objects of the package (`packagevariants.md` 8.5).
@@ -456,5 +448,76 @@ mod tests {
             said("set-namespace", own, CM)[0],
             "warning Resource(apiVersion=v1, kind=ConfigMap, namespace=, name=a) does not have upstream origin."
         );
+    }
+
+    /// Further fields, as versions up to v0.2 have them (`packagevariants.md` 8.5).
+    #[test]
+    fn further_fields() {
+        let set = |more: &str| {
+            format!(
+                "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\nmetadata: {{name: n}}\nnamespace: new\n{more}"
+            )
+        };
+        let fields = "additionalNamespaceFields: [{group: compute.example, kind: Instance, version: v1, path: spec/ref/namespace, create: \
+                      true}]\n";
+        let object = |version: &str, reference: &str| {
+            format!(
+                "apiVersion: compute.example/{version}\nkind: Instance\nmetadata: {{name: a}}\nspec: {{ref: {reference}}}\n"
+            )
+        };
+        let old = object("v1", "{name: sa, namespace: old}");
+        check("set-namespace", &set(fields), &old, &object("v1", "{name: sa, namespace: new}"));
+        let without = object("v1", "{name: sa}");
+        check("set-namespace", &set(fields), &without, &object("v1", "{name: sa, namespace: new}"));
+        let other = object("v2", "{name: sa, namespace: old}");
+        check("set-namespace", &set(fields), &other, &other);
+        let matching = set(&format!("namespaceMatcher: x\n{fields}"));
+        check("set-namespace", &matching, &old, &old);
+        check("set-namespace", &matching, &without, &without);
+        // A path goes on in each item of a list.
+        let list = object("v1", "[{namespace: old}, {name: b}]");
+        let new = object("v1", "[{namespace: new}, {name: b, namespace: new}]");
+        check("set-namespace", &set(fields), &list, &new);
+        let map = object("v1", "{namespace: {a: b}}");
+        check_error(
+            "set-namespace",
+            &set(fields),
+            &map,
+            "the field `spec/ref/namespace` is a list or a map, and cannot be set to a text",
+        );
+    }
+
+    /// A config with a field that the function does not know is refused, not obeyed in part.
+    #[test]
+    fn unknown_fields() {
+        let kind = "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\nnamespace: new\n";
+        for (config, expected) in [
+            (
+                format!("{kind}nameSpace: x\n"),
+                "the function does not know the field `nameSpace`: use `namespace`, `namespaceMatcher`, \
+                 `additionalNamespaceFields`",
+            ),
+            (
+                format!("{kind}additionalNamespaceFields: [{{path: a, field: b}}]\n"),
+                "the function does not know the field `field`: use `group`, `version`, `kind`, `path`, `create`",
+            ),
+            (
+                format!("{kind}additionalNamespaceFields: [{{kind: A}}]\n"),
+                "each further field needs a `path`, such as `spec/ref/namespace`",
+            ),
+            (
+                format!("{kind}additionalNamespaceFields: []\nfieldSpecs: []\n"),
+                "`fieldSpecs` has been deprecated, please rename it to `additionalNamespaceFields`",
+            ),
+            (
+                config(&[("namespace", "new"), ("matcher", "x")]),
+                "configMap: the function does not know the field `matcher`: use `namespace`, `namespaceMatcher`, `create`",
+            ),
+        ] {
+            check_error("set-namespace", &config, CM, expected);
+        }
+        // A ConfigMap of a file may serve several functions.
+        let shared = config(&[("namespace", "new"), ("image", "x")]).replace("function-input", "setters");
+        check("set-namespace", &shared, CM, &format!("{CM}  namespace: new\n"));
     }
 }

@@ -1,16 +1,13 @@
 //! Merge of Kptfiles (`packagevariants.md` 7.6): only some sections are merged, and functions,
 //! gates and conditions one by one.
 
-use std::collections::HashMap;
-
-use groundwork_yaml::tree::{Content, Node, Pair};
+use groundwork_yaml::tree::{Content, Node};
 
 use super::fields::{Fields, KindMismatch, Rules, Sides};
+use super::functions::{ID, identify};
 use crate::kptfile::write_strings;
 use crate::schema::{Key, Keys, Schema};
 
-/// Prefix of the temporary name that a function without a name has during a merge.
-const TEMPORARY: &str = "_kpt-merge_";
 /// Condition that renderings write.
 const RENDERED: &str = "Rendered";
 /// Merged sections, in the order in which new ones are added.
@@ -25,8 +22,9 @@ pub(super) fn merge_kptfile(
     takes_upstream: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Node, KindMismatch> {
-    let mut merged = named(local);
-    let (original, updated) = (original.map(prepared), updated.map(prepared));
+    let mut merged = local.clone();
+    let (mut original, mut updated) = (original.map(prepared), updated.map(prepared));
+    let orders = identify(&mut merged, &mut original, &mut updated);
     let sides = |merged: &Node, path: &[&str]| -> (Option<Node>, Option<Node>, Option<Node>) {
         let at = |side: Option<&Node>| side.and_then(|root| root.at(path)).cloned();
         (at(Some(merged)), at(original.as_ref()), at(updated.as_ref()))
@@ -48,7 +46,8 @@ pub(super) fn merge_kptfile(
     if let (true, Some(updated)) = (takes_upstream, &updated) {
         take_upstream(&mut merged, updated);
     }
-    unnamed(&mut merged);
+    orders.apply(&mut merged);
+    drop_functions_without_program(&mut merged);
     warnings.append(&mut fields.warnings);
     if !merged.equals(local) {
         write_strings(&mut merged);
@@ -62,7 +61,7 @@ pub(super) fn keys(sides: [Option<&Node>; 3], path: &str) -> Option<Keys> {
     match path {
         "info.readinessGates" => return by("conditionType"),
         "status.conditions" => return by("type"),
-        "pipeline.mutators" | "pipeline.validators" => return by("name"),
+        "pipeline.mutators" | "pipeline.validators" => return by(ID),
         _ => {}
     }
     let is_named = |item: &Node| item.get("name").and_then(Node::text).is_some_and(|name| !name.is_empty());
@@ -74,7 +73,7 @@ pub(super) fn keys(sides: [Option<&Node>; 3], path: &str) -> Option<Keys> {
 
 /// Returns the upstream's Kptfile for a merge, without the fields that renderings write.
 fn prepared(root: &Node) -> Node {
-    let mut root = named(root);
+    let mut root = root.clone();
     drop_rendering(&mut root);
     root
 }
@@ -108,58 +107,14 @@ fn functions_of(root: &mut Node) -> impl Iterator<Item = &mut Vec<Node>> {
     lists.filter_map(|pair| pair.value.as_sequence_mut()).map(|list| &mut list.items)
 }
 
-/// Gives every function without a name a temporary one, made of its image or program.
-fn named(root: &Node) -> Node {
-    let mut root = root.clone();
-    for functions in functions_of(&mut root) {
-        let mut counts: HashMap<String, usize> = HashMap::new();
-        for function in functions {
-            let has_name = function.get("name").and_then(Node::text).is_some_and(|name| !name.is_empty());
-            let key = function.get("exec").or_else(|| function.get("image")).and_then(Node::text);
-            let key = match (function.get("exec"), key) {
-                (Some(_), Some(exec)) => exec.to_owned(),
-                (None, Some(image)) => without_version(image).to_owned(),
-                (_, None) => String::new(),
-            };
-            let Some(mapping) = function.as_mapping_mut().filter(|_| !has_name) else { continue };
-            let count = counts.entry(key.clone()).or_default();
-            *count += 1;
-            let repeat = if *count > 1 { format!("#{count}") } else { String::new() };
-            mapping.remove("name");
-            mapping.pairs.insert(0, Pair::new("name", Node::string(&format!("{TEMPORARY}{key}{repeat}"))));
-        }
-    }
-    root
-}
-
-/// Returns an image without its tag and digest.
-fn without_version(image: &str) -> &str {
-    let image = image.split('@').next().unwrap_or(image);
-    match image.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => name,
-        _ => image,
-    }
-}
-
-/// Removes the temporary names, and functions without an image or program.
-fn unnamed(root: &mut Node) {
+/// Removes functions without an image or program, which would break every later rendering.
+fn drop_functions_without_program(root: &mut Node) {
     for functions in functions_of(root) {
         functions.retain(|function| {
             let runs =
                 |field: &str| function.get(field).and_then(Node::text).is_some_and(|text| !text.is_empty());
             runs("image") || runs("exec")
         });
-        for function in functions {
-            let is_temporary = function.str_at(&["name"]).is_some_and(|name| name.starts_with(TEMPORARY));
-            if let (true, Some(mapping)) = (is_temporary, function.as_mapping_mut()) {
-                let head =
-                    mapping.pair("name").map(|pair| pair.key.comments.head.clone()).unwrap_or_default();
-                mapping.remove("name");
-                if let (false, Some(first)) = (head.is_empty(), mapping.pairs.first_mut()) {
-                    first.key.comments.head = head;
-                }
-            }
-        }
     }
     drop_empty_lists(root);
 }

@@ -123,10 +123,14 @@ impl Fields<'_> {
     ) -> Result<Option<Node>, KindMismatch> {
         let here = format!("{path}[{name}]");
         let item = schema.item();
+        let is_function = self.rules == Rules::Kptfile && path.starts_with("pipeline.");
         match (element.local, element.original, element.updated) {
             (local, None, None) => Ok(local.cloned()),
             (None, None, updated) => Ok(updated.cloned()),
             (None, Some(_), None) => Ok(None),
+            // The part of a function that the upstream has changed would be a function without its
+            // config.
+            (None, Some(_), Some(_)) if is_function => Ok(None),
             (Some(local), _, Some(_)) => {
                 let merged = self.merge_maps(element, &item, &here)?;
                 Ok(merged.map(|node| with_comments_of(node, local)))

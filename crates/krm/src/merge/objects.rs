@@ -130,8 +130,16 @@ fn merge_object(
     let (position, mut document, is_local) = match (original, updated, local) {
         (None, Some((position, document)), None) => (position, document.clone(), false),
         (_, _, None) => return Ok(None),
-        (Some((_, original)), None, Some((_, local))) if is_same(&original.root, &local.root) => {
+        (Some((_, original)), None, Some((_, local)))
+            if is_same(&original.root, &local.root) || merge.has_made(path, &local.root) =>
+        {
             return Ok(None);
+        }
+        (Some(_), None, Some((position, local))) => {
+            let name = Identity::of(&local.root).shown().unwrap_or_else(|| "an object".to_owned());
+            let text = format!("the upstream has deleted {name}; it stays, since it was changed here");
+            merge.warn(path, vec![text]);
+            (position, local.clone(), true)
         }
         (_, None, Some((position, local))) => (position, local.clone(), true),
         (_, Some((new, _)), Some((old, local))) => (if moved { new } else { old }, local.clone(), true),
@@ -151,6 +159,15 @@ fn merge_object(
         document.root = merged;
     }
     Ok(Some(Found { position, document, is_local }))
+}
+
+impl Merge<'_> {
+    /// Reports whether the store itself has made this object of a file at the last clone or upgrade.
+    fn has_made(&self, path: &str, root: &Node) -> bool {
+        let text = self.made.and_then(|made| made.get(path));
+        let Some(Ok(file)) = text.map(|text| File::read(text)) else { return false };
+        find(Some(&file), &Identity::of(root)).is_some_and(|(_, made)| is_same(&made.root, root))
+    }
 }
 
 /// Reports whether two documents are the same data, apart from merge keys.

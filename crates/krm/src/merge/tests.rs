@@ -1,5 +1,15 @@
 use super::*;
 
+/// Merges without the content that the store has made.
+fn merge(
+    strategy: Strategy,
+    original: &Package,
+    updated: &Package,
+    local: &Package,
+) -> Result<Merged, MergeError> {
+    super::merge(strategy, Versions::new(original, updated, local))
+}
+
 const KPTFILE_TEXT: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: a\n";
 
 fn package(files: &[(&str, &str)]) -> Package {
@@ -221,6 +231,101 @@ fn functions_of_kptfiles() {
     );
 }
 
+/// Merges lists of functions, each written as a flow map.
+fn check_functions(original: &[&str], updated: &[&str], local: &[&str], expected: &[&str]) {
+    let pipeline = |functions: &[&str]| {
+        let lines: String = functions.iter().map(|function| format!("  - {function}\n")).collect();
+        if lines.is_empty() { lines } else { format!("pipeline:\n  mutators:\n{lines}") }
+    };
+    let [original, updated, local, expected] = [original, updated, local, expected].map(pipeline);
+    check_kptfile(Strategy::ResourceMerge, &original, &updated, &local, &expected);
+}
+
+/// The order of functions is meaning: it is the upstream's, local functions stay beside their
+/// neighbour, and the variant's stand in front (`packagevariants.md` 7.6).
+#[test]
+fn order_of_functions() {
+    const P: &str = "{name: PackageVariant.pv..0, image: set-namespace:v0.4}";
+    const A: &str = "{image: r/a:v1}";
+    const B: &str = "{image: r/b:v1}";
+    const C: &str = "{image: r/c:v1}";
+    const MINE: &str = "{image: r/mine:v1}";
+    // An image that moves to another registry stays the same function.
+    check_functions(
+        &["{image: gcr.io/kpt-fn/set-namespace:v0.4.1}", B],
+        &["{image: ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4.1}", B],
+        &[P, "{image: gcr.io/kpt-fn/set-namespace:v0.4.1, configMap: {namespace: mine}}", B],
+        &[
+            P,
+            "{image: ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4.1, configMap: {namespace: mine}}",
+            B,
+        ],
+    );
+    check_functions(&[A, C], &[A, B, C], &[P, A, C], &[P, A, B, C]);
+    check_functions(&[A, C], &[A, B, C], &[A, C], &[A, B, C]);
+    check_functions(&[A, C], &[B, A, C], &[A, C], &[B, A, C]);
+    check_functions(&[A, C], &[B, A, C], &[P, A, C], &[P, B, A, C]);
+    check_functions(&[A, B], &[B, A], &[P, A, B], &[P, B, A]);
+    // Local functions, at the end, in between, and where their neighbour goes.
+    check_functions(&[A, C], &[A, B, C], &[A, C, MINE], &[A, B, C, MINE]);
+    check_functions(&[A, C], &[C, B, A], &[A, MINE, C], &[C, B, A, MINE]);
+    check_functions(&[A, C], &[B, C], &[A, MINE, C], &[B, MINE, C]);
+    check_functions(&[A, B], &[C], &[A, B, MINE], &[C, MINE]);
+    // The upstream's list is unchanged, so that a local order stays.
+    check_functions(&[A, B], &["{image: r/a:v2}", B], &[B, A], &[B, "{image: r/a:v2}"]);
+    // A local deletion stays, whatever the upstream changes in the function.
+    check_functions(&[A, B], &["{image: s/a:v2, configMap: {x: y}}", B], &[B], &[B]);
+    // Both sides have added the same function.
+    check_functions(&[A], &[A, B], &[B, A], &[A, B]);
+}
+
+/// Repeats of one image are told apart by their configs, and a function may get a name.
+#[test]
+fn repeated_functions() {
+    const ONE: &str = "{image: r/a:v1, configPath: one.yaml}";
+    const TWO: &str = "{image: r/a:v1, configPath: two.yaml}";
+    check_functions(
+        &[ONE, TWO],
+        &["{image: r/a:v1, configPath: zero.yaml}", ONE, TWO],
+        &["{image: r/a:v1, configPath: one.yaml, exclude: [{kind: A}]}", TWO],
+        &[
+            "{image: r/a:v1, configPath: zero.yaml}",
+            "{image: r/a:v1, configPath: one.yaml, exclude: [{kind: A}]}",
+            TWO,
+        ],
+    );
+    check_functions(
+        &["{image: r/a:v1, configMap: {x: y}}", "{image: r/a:v1, configMap: {z: y}}"],
+        &[
+            "{image: r/a:v1, configMap: {n: n}}",
+            "{image: r/a:v1, configMap: {x: y}}",
+            "{image: r/a:v1, configMap: {z: y}}",
+        ],
+        &["{image: r/a:v1, configMap: {x: mine}}", "{image: r/a:v1, configMap: {z: y}}"],
+        &[
+            "{image: r/a:v1, configMap: {n: n}}",
+            "{image: r/a:v1, configMap: {x: mine}}",
+            "{image: r/a:v1, configMap: {z: y}}",
+        ],
+    );
+    check_functions(
+        &["{image: r/a:v1, configMap: {x: y}}"],
+        &["{name: now, image: r/a:v1, configMap: {x: y}}"],
+        &["{image: r/a:v1, configMap: {x: mine}}"],
+        &["{image: r/a:v1, configMap: {x: mine}, name: now}"],
+    );
+    // Only the variant changes its own functions.
+    check_functions(
+        &[],
+        &["{image: set-namespace:v0.4, configMap: {namespace: a}}"],
+        &["{name: PackageVariant.pv..0, image: set-namespace:v0.4, configMap: {namespace: b}}"],
+        &[
+            "{name: PackageVariant.pv..0, image: set-namespace:v0.4, configMap: {namespace: b}}",
+            "{image: set-namespace:v0.4, configMap: {namespace: a}}",
+        ],
+    );
+}
+
 /// V-092: entries that users and variants have added stay when the upstream changes its own.
 #[test]
 fn gates_conditions_and_other_sections() {
@@ -314,4 +419,87 @@ fn strategies() {
     let keyed =
         package(&[("a.yaml", &object.replace("metadata:", "metadata: # kpt-merge: /a")), ("gone.txt", "1")]);
     assert_eq!(merge(Strategy::FastForward, &original, &updated, &keyed).unwrap().files, updated);
+}
+
+/// Functions change nearly every object of a variant. An object that is still as the store made it
+/// counts as untouched: it goes with the upstream's, and moves with it (`packagevariants.md` 7.4).
+#[test]
+fn what_the_store_has_made_is_untouched() {
+    let object = |name: &str, more: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n{more}")
+    };
+    let annotated = |name: &str| object(name, "  annotations: {by: functions}\n");
+    let package = |files: &[(&str, String)]| -> Package {
+        let kptfile = (KPTFILE.to_owned(), KPTFILE_TEXT.to_owned());
+        files.iter().map(|(path, text)| ((*path).to_owned(), text.clone())).chain([kptfile]).collect()
+    };
+    let json = |text: &str| ("data.json", text.to_owned());
+    let original = package(&[
+        ("stays.yaml", object("stays", "")),
+        ("goes.yaml", object("goes", "")),
+        ("moves.yaml", object("moves", "")),
+        ("sub/Kptfile", KPTFILE_TEXT.to_owned()),
+        ("sub/a.yaml", object("a", "")),
+        json("1"),
+    ]);
+    let updated = package(&[
+        ("stays.yaml", object("stays", "data: {new: x}\n")),
+        ("dir/moves.yaml", object("moves", "")),
+        json("3"),
+    ]);
+    let made = package(&[
+        ("stays.yaml", annotated("stays")),
+        ("goes.yaml", annotated("goes")),
+        ("moves.yaml", annotated("moves")),
+        ("sub/Kptfile", KPTFILE_TEXT.to_owned()),
+        ("sub/a.yaml", annotated("a")),
+        json("2"),
+    ]);
+    let versions = |local| Versions { original: &original, updated: &updated, local, made: Some(&made) };
+    let merged = super::merge(Strategy::ResourceMerge, versions(&made)).unwrap();
+    let expected = package(&[
+        ("stays.yaml", object("stays", "  annotations: {by: functions}\ndata:\n  new: x\n")),
+        ("dir/moves.yaml", object("moves", "")),
+        json("3"),
+    ]);
+    assert_eq!((merged.files, merged.warnings), (expected, Vec::new()));
+    // A user's change keeps an object, with a warning.
+    let mut local = made.clone();
+    for path in ["goes.yaml", "moves.yaml", "sub/a.yaml"] {
+        local.get_mut(path).unwrap().push_str("data: {mine: y}\n");
+    }
+    let merged = super::merge(Strategy::ResourceMerge, versions(&local)).unwrap();
+    let kept: Vec<&str> = merged.files.keys().map(String::as_str).collect();
+    assert_eq!(
+        kept,
+        [
+            "Kptfile",
+            "data.json",
+            "dir/moves.yaml",
+            "goes.yaml",
+            "moves.yaml",
+            "stays.yaml",
+            "sub/Kptfile",
+            "sub/a.yaml"
+        ]
+    );
+    let warnings: Vec<String> =
+        merged.warnings.iter().map(|(path, text)| format!("{path}: {text}")).collect();
+    assert_eq!(
+        warnings,
+        [
+            "goes.yaml: the upstream has deleted ConfigMap goes; it stays, since it was changed here",
+            "moves.yaml: the upstream has deleted ConfigMap moves; it stays, since it was changed here",
+            "sub: the upstream has deleted this package; it stays, since it was changed here",
+            "moves.yaml: ConfigMap moves is in dir/moves.yaml too: delete the one that you do not want",
+        ]
+    );
+    // A fast-forward is possible as long as nobody has changed anything.
+    let forward = |local| super::merge(Strategy::FastForward, versions(local));
+    assert_eq!(forward(&made).unwrap().files, updated);
+    assert!(matches!(forward(&local), Err(MergeError::Modified(_))));
+    // The local package had the same object twice before.
+    let twice = package(&[("a.yaml", object("a", "")), ("b.yaml", object("a", ""))]);
+    let merged = merge(Strategy::ResourceMerge, &original, &original, &twice).unwrap();
+    assert_eq!(merged.warnings, []);
 }

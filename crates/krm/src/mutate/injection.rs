@@ -87,8 +87,7 @@ fn scan(files: &Package) -> Result<BTreeMap<String, File>, String> {
         if !is_read || ignored.holds(path) {
             continue;
         }
-        let file =
-            File::read(text).map_err(|error| format!("{path}: failed to parse input bytes: {error}"))?;
+        let file = File::read(text).map_err(|error| crate::file::unreadable(path, &error))?;
         for document in &file.documents {
             let kind = match document.root.content {
                 Content::Mapping(_) => continue,

@@ -15,7 +15,7 @@ pub(super) struct Image {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Version {
-    /// Latest version.
+    /// Latest version. The catalog calls the one that is not released yet `unstable`.
     Latest,
     /// Digest, or a tag that is not a version: only a registry knows its content.
     Opaque,
@@ -24,7 +24,7 @@ enum Version {
 }
 
 /// Major, minor and patch version.
-type Triple = [u64; 3];
+pub(crate) type Triple = [u64; 3];
 
 const END: Triple = [u64::MAX; 3];
 /// Span of the versions that the built-in functions implement.
@@ -43,14 +43,14 @@ impl Image {
         let Some(wanted) = function.tag.as_deref().filter(|tag| !tag.is_empty()) else {
             let version = match (digest, tag) {
                 (Some(_), _) => Version::Opaque,
-                (None, None | Some("latest")) => Version::Latest,
+                (None, None | Some("latest" | "unstable")) => Version::Latest,
                 (None, Some(tag)) => exact(tag).map_or(Version::Opaque, |span| Version::Spans(vec![span])),
             };
             return Ok(Self { name: name.to_owned(), version, text: image });
         };
         let version = match exact(wanted) {
             Some(span) => Version::Spans(vec![span]),
-            None if wanted == "latest" => Version::Latest,
+            None if matches!(wanted, "latest" | "unstable") => Version::Latest,
             None => match constraint(wanted) {
                 Some(spans) => Version::Spans(spans),
                 None if is_tag(wanted) => Version::Opaque,
@@ -63,6 +63,12 @@ impl Image {
             },
         };
         Ok(Self { text: format!("{name}:{wanted}"), name: name.to_owned(), version })
+    }
+
+    /// Returns the first version after all that the tag allows; `None` if it allows the latest.
+    pub(super) fn version_end(&self) -> Option<Triple> {
+        let Version::Spans(spans) = &self.version else { return None };
+        spans.iter().map(|[_, end]| *end).max().filter(|end| *end != END)
     }
 
     /// Returns the name of the built-in function that may replace the image.
@@ -246,7 +252,8 @@ mod tests {
             ("gcr.io/kpt-fn/set-namespace:v0.1", None, true),
             ("ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4.5", None, true),
             ("set-namespace:latest", None, true),
-            ("set-namespace:unstable", None, false),
+            ("set-namespace:unstable", None, true),
+            ("set-namespace:main", None, false),
             ("set-namespace:v1.2", None, false),
             ("set-namespace:v0.0.3", None, false),
             ("example.com/kpt-fn/set-namespace:v0.1", None, false),

@@ -31,8 +31,7 @@ pub(super) fn read(files: &Package, ignored: &Ignored) -> Result<Files, String> 
         if !holds || is_of_git(path) || ignored.holds(path) {
             continue;
         }
-        let file =
-            File::read(text).map_err(|error| format!("{path}: failed to parse input bytes: {error}"))?;
+        let file = File::read(text).map_err(|error| crate::file::unreadable(path, &error))?;
         read.insert(path.clone(), file);
     }
     Ok(read)

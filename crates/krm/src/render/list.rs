@@ -4,6 +4,7 @@ use groundwork_api::{List, ResourceIdentifier, ResultItem};
 use groundwork_yaml::tree::Node;
 use serde_json::Value;
 
+use super::image::Triple;
 use crate::functions::meter::Meter;
 use crate::package::{base_name, is_kptfile, join};
 use crate::value::to_json;
@@ -95,6 +96,9 @@ pub struct ResourceList {
     pub results: Vec<ResultItem>,
     /// True if selectors or exclusions have reduced the items.
     pub is_selection: bool,
+    /// First version after those that the tag of the function's image allows; `None` for the
+    /// latest version.
+    pub(crate) version_end: Option<Triple>,
     /// Usage of a built-in function.
     pub(crate) meter: Meter,
 }

@@ -9,7 +9,7 @@ use super::function::{clean, label, pipeline, validate};
 use super::input::{self, Files};
 use super::list::{Item, Outcome, ResourceList, Severity, errors};
 use super::output::{Step, Steps};
-use super::{FunctionRunner, Image, OnMissing, RenderOptions, RunError, Target};
+use super::{FunctionRunner, Image, OnMissing, RenderOptions, RunError, Target, Triple};
 use crate::comments::{copy, has_comments};
 use crate::functions::meter::Meter;
 use crate::functions::{Native, native};
@@ -26,7 +26,8 @@ pub(super) enum Stop {
 
 /// Executor of a function.
 enum Engine<'a> {
-    Native(Native),
+    /// Built-in function, and the first version after those that the image's tag allows.
+    Native(Native, Option<Triple>),
     /// Host runners; the first one that has the function runs it.
     Hosts(Vec<&'a dyn FunctionRunner>),
 }
@@ -209,7 +210,10 @@ impl<'a> Renderer<'a> {
         };
         let before: BTreeSet<usize> = list.items.iter().filter_map(|item| item.id).collect();
         let outcome = match engine {
-            Engine::Native(native) => Ok(run_native(native, &mut list)),
+            Engine::Native(native, version_end) => {
+                list.version_end = version_end;
+                Ok(run_native(native, &mut list))
+            }
             Engine::Hosts(runners) => {
                 let outcome = run_hosted(&runners, &target, &mut list);
                 restore_comments(&mut list.items, items);
@@ -276,7 +280,7 @@ impl<'a> Renderer<'a> {
             let image = Image::of(function, &self.options.default_prefix).map_err(Missing::Other)?;
             let found = image.native_name(&self.options.native_prefixes).and_then(native);
             if let Some(native) = found {
-                return Ok((Engine::Native(native), Target::Image(image.text)));
+                return Ok((Engine::Native(native, image.version_end()), Target::Image(image.text)));
             }
             Target::Image(image.text)
         } else {

@@ -41,21 +41,38 @@ impl FunctionRunner for Executables {
 
     fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, RunError> {
         let Target::Exec { words, .. } = target else { return Err(RunError::NotAvailable) };
-        on_wire(list, |input| run(words, input, self.limits).map_err(RunError::Failed))
+        on_wire(list, |input| run(words, input, self.limits, Environment::Path).map_err(RunError::Failed))
     }
+}
+
+/// Environment of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Environment {
+    /// Only `PATH`, for programs that packages name.
+    Path,
+    /// That of this process, for a program that the user trusts.
+    Whole,
 }
 
 /// Runs a program to its end, or kills it when it exceeds a limit.
 ///
 /// # Errors
 /// The program cannot be started.
-fn run(words: &[String], input: String, limits: Limits) -> Result<Answer, String> {
+pub(super) fn run(
+    words: &[String],
+    input: String,
+    limits: Limits,
+    environment: Environment,
+) -> Result<Answer, String> {
     let (program, arguments) = words.split_first().ok_or_else(|| "there is no program".to_owned())?;
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder for it: {error}"))?;
     let mut command = Command::new(program);
     // A process group of its own, so that children of the program can be killed with it.
-    command.args(arguments).current_dir(folder.path()).process_group(0).env_clear();
-    command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    command.args(arguments).current_dir(folder.path()).process_group(0);
+    if environment == Environment::Path {
+        command.env_clear();
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
     // Read one byte more than allowed, to detect output over the limit.

@@ -90,7 +90,7 @@ fn words(status: &Status) -> String {
 
 /// Returns the image with a tag or a digest (`packagevariants.md` 8.3). Version constraints are
 /// refused, since only a registry could resolve them.
-fn tagged(image: &str) -> Result<String, String> {
+pub(super) fn tagged(image: &str) -> Result<String, String> {
     if image.contains('@') {
         return Ok(image.to_owned());
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gix_hash::ObjectId;
-use groundwork_api::{RenderStatus, Task};
+use groundwork_api::{FunctionResult, RenderStatus, ResultFile, ResultItem, Task};
 use groundwork_krm::Package;
 
 use crate::git::error::StoreError;
@@ -33,6 +33,8 @@ pub struct Staged {
     content: Content,
     /// Results of the functions that rendered `made`.
     status: RenderStatus,
+    /// Warnings of the merge that made the content: the path of a file, and a sentence.
+    warnings: Vec<(String, String)>,
     /// True if content is kept even if it cannot be rendered.
     keeps_failures: bool,
 }
@@ -61,7 +63,7 @@ impl Staged {
         let message = Message {
             headline: headline(&task.type_).to_owned(),
             annotations: vec![annotation(repository, package, workspace, Some(task))],
-            extension: owner.map(|owner| Extension { owner: Some(owner), updated: None }),
+            extension: owner.map(|owner| Extension { owner: Some(owner), ..Extension::default() }),
         };
         Self {
             repository: Arc::clone(repository),
@@ -72,8 +74,17 @@ impl Staged {
             made: Some((content.clone(), message)),
             content,
             status,
+            warnings: Vec::new(),
             keeps_failures: false,
         }
+    }
+
+    /// Adds the warnings of the merge that made the content. Users see them in the results of the
+    /// functions.
+    #[must_use]
+    pub(crate) fn warn(mut self, warnings: Vec<(String, String)>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     /// Stages an update of a draft to its upstream's next revision. The draft keeps the task that
@@ -88,7 +99,7 @@ impl Staged {
         let message = Message {
             headline: headline("upgrade").to_owned(),
             annotations: vec![annotation(repository, &draft.package, &draft.workspace, Some(render()))],
-            extension: Some(Extension { owner: None, updated: Some(updated) }),
+            extension: Some(Extension { updated: Some(updated), ..Extension::default() }),
         };
         let made = Some((content.clone(), message));
         Self { made, content, status, ..Self::save(repository, draft, Content::default()) }
@@ -105,6 +116,7 @@ impl Staged {
             made: None,
             content,
             status: RenderStatus::default(),
+            warnings: Vec::new(),
             keeps_failures: false,
         }
     }
@@ -147,8 +159,18 @@ impl Staged {
     }
 
     fn push(self, actor: &Actor) -> Result<Said, StoreError> {
-        let Self { repository, package, workspace, old, parent, made, content, status, keeps_failures } =
-            self;
+        let Self {
+            repository,
+            package,
+            workspace,
+            old,
+            parent,
+            made,
+            content,
+            status,
+            warnings,
+            keeps_failures,
+        } = self;
         let objects = repository.objects();
         let path = full_path(&repository.settings().directory, &package);
         let signature = repository.signature(Some(actor));
@@ -180,7 +202,7 @@ impl Staged {
         let message = Message {
             headline: headline(RENDER).to_owned(),
             annotations: vec![annotation(&repository, &package, &workspace, Some(render()))],
-            extension: None,
+            extension: made.is_some().then(|| Extension { made: true, ..Extension::default() }),
         };
         if made.is_none_or(|(made, _)| made != content) {
             let rendered = if keeps_failures {
@@ -192,6 +214,9 @@ impl Staged {
             };
             write(&rendered.content, &message, false)?;
             said = Some(rendered.status);
+        }
+        if let Some(status) = &mut said {
+            tell(status, warnings);
         }
         if commit == old {
             return Ok((said, failure));
@@ -206,6 +231,28 @@ impl Staged {
             result => result.map(|()| (said, failure)),
         }
     }
+}
+
+/// Adds the warnings of a merge in front of the results of the functions (`packagevariants.md`
+/// 7.5).
+fn tell(status: &mut RenderStatus, warnings: Vec<(String, String)>) {
+    if warnings.is_empty() {
+        return;
+    }
+    let item = |(path, message)| ResultItem {
+        message: Some(message),
+        severity: Some("warning".to_owned()),
+        file: Some(ResultFile { path: Some(path), ..ResultFile::default() }),
+        ..ResultItem::default()
+    };
+    let merge = FunctionResult {
+        exec: Some("resource-merge".to_owned()),
+        exit_code: Some(0),
+        results: warnings.into_iter().map(item).collect(),
+        ..FunctionResult::default()
+    };
+    let result = status.result.get_or_insert_default();
+    result.items = std::iter::once(merge).chain(result.items.iter().cloned()).collect();
 }
 
 /// Result of the functions, if anything was rendered, and the error of a failed rendering.

@@ -16,6 +16,8 @@ pub(crate) struct Listing {
     pub(crate) refs: Refs,
     /// Reasons why refs of the remote are missing here.
     pub(crate) problems: Vec<String>,
+    /// A branch of the remote without packages of a Repository.
+    pub(crate) other_branch: Option<String>,
     /// Reasons why refs are missing or outdated here, by their names.
     pub(crate) unfetched: BTreeMap<String, String>,
 }
@@ -31,6 +33,9 @@ impl Listing {
             let Ok(id) = ObjectId::from_hex(id.as_bytes()) else { continue };
             let peeled = name.strip_suffix("^{}");
             if !is_of_packages(peeled.unwrap_or(name), branches) {
+                if let (Some(branch), None) = (name.strip_prefix("refs/heads/"), &listing.other_branch) {
+                    listing.other_branch = Some(shortened(branch, MAX_REFERENCE / 4));
+                }
                 continue;
             }
             if let Some(tag) = peeled {
@@ -62,14 +67,32 @@ impl Listing {
     }
 }
 
+impl Listing {
+    /// Returns a branch of the remote besides drafts; `None` for a repository into which nobody
+    /// has pushed but this store.
+    pub(crate) fn any_branch(&self) -> Option<&str> {
+        let branches = self.refs.keys().filter_map(|name| name.strip_prefix("refs/heads/"));
+        let mut branches = branches.filter(|branch| !is_of_revision(branch));
+        branches.next().or(self.other_branch.as_deref())
+    }
+
+    /// Reports whether there is published content: a branch, or a tag of a package.
+    pub(crate) fn has_content(&self) -> bool {
+        self.any_branch().is_some() || self.refs.keys().any(|name| name.starts_with("refs/tags/"))
+    }
+}
+
+/// Reports whether a branch belongs to an unpublished revision, or marks one for deletion.
+fn is_of_revision(branch: &str) -> bool {
+    ["drafts/", "proposed/", "deletionProposed/"].iter().any(|prefix| branch.starts_with(prefix))
+}
+
 pub(crate) fn is_of_packages(reference: &str, branches: &BTreeSet<String>) -> bool {
     if let Some(tag) = reference.strip_prefix("refs/tags/") {
         return tag.contains('/');
     }
     let Some(branch) = reference.strip_prefix("refs/heads/") else { return false };
-    let is_revision =
-        ["drafts/", "proposed/", "deletionProposed/"].iter().any(|prefix| branch.starts_with(prefix));
-    is_revision || branches.contains(branch)
+    is_of_revision(branch) || branches.contains(branch)
 }
 
 #[cfg(test)]
@@ -90,6 +113,10 @@ mod tests {
         let listing = Listing::read(&few, &branches);
         assert_eq!(listing.refs.keys().collect::<Vec<_>>(), ["refs/heads/main", "refs/tags/a/v1"]);
         assert_eq!(listing.refs["refs/tags/a/v1"].commit.to_string(), COMMIT);
+        assert_eq!(listing.any_branch(), Some("main"));
+        assert_eq!(Listing::read(&few, &BTreeSet::new()).any_branch(), Some("main"), "it is not fetched");
+        let drafts = Listing::read(&format!("{ID}\trefs/heads/drafts/a/w\n"), &branches);
+        assert!(!drafts.has_content() && !drafts.refs.is_empty());
         let [first, second] = listing.problems.as_slice() else { panic!("{:?}", listing.problems) };
         assert!(first.contains("…: the name has 2012 bytes, more than the allowed 1024"), "{first}");
         assert_eq!(second, "1 more refs have names that are as long");

@@ -29,6 +29,10 @@ pub(crate) struct Extension {
     /// Upstream to which a draft was updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<Updated>,
+    /// True for the changes of a variant that the store pushes together with the result of a task,
+    /// unlike those that people save later.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub made: bool,
 }
 
 /// Owner object of a package revision.
@@ -124,6 +128,7 @@ mod tests {
                     name: "edge7-dns".into(),
                 }),
                 updated: None,
+                made: false,
             }),
         };
         let text = message.text();

@@ -204,16 +204,21 @@ impl GitRepository {
     fn ensure_branch(&self) -> Result<(), StoreError> {
         let place = Place::Branch(self.settings.branch.clone());
         let listing = self.clone.listing();
-        let refs = &listing.refs;
-        // The first draft of an empty repository has no parent, so no branch is needed.
-        let is_there = refs.contains_key(&place.reference());
-        if is_there || refs.is_empty() && !self.settings.create_branch {
+        let is_there = listing.refs.contains_key(&place.reference());
+        // The first drafts of an empty repository have no parent, and the first approval makes the
+        // branch.
+        if is_there || !listing.has_content() && !self.settings.create_branch {
             return Ok(());
         }
         let branch = &self.settings.branch;
         if !self.settings.create_branch {
+            let other = match listing.any_branch() {
+                Some(other) => format!(", which has the branch {other:?}"),
+                None => String::new(),
+            };
             return Err(StoreError::Refused(format!(
-                "branch {branch:?} does not exist in the repository; spec.git.createBranch makes it"
+                "branch {branch:?} does not exist in the repository{other}: name a branch in spec.git.branch, or let \
+                 spec.git.createBranch make it"
             )));
         }
         let text = format!("# {}\n\nPackages.\n", self.settings.name);

@@ -259,7 +259,8 @@ fn branches_that_are_missing() {
     let error = world.register(crate::git::Settings { name: "two".into(), ..other.clone() }).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "branch \"release\" does not exist in the repository; spec.git.createBranch makes it"
+        "branch \"release\" does not exist in the repository, which has the branch \"main\": name a branch in spec.git.branch, or let \
+         spec.git.createBranch make it"
     );
     world.register(crate::git::Settings { name: "three".into(), create_branch: true, ..other }).unwrap();
     assert_eq!(world.refs("empty"), ["refs/heads/main", "refs/heads/release", "refs/tags/p/v1"]);

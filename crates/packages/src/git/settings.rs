@@ -1,6 +1,7 @@
 //! Settings in the spec of a Repository (`packagevariants.md` 1.4).
 
 use groundwork_api::{GitRepository, Repository, ResourceExt as _};
+use groundwork_fleet::normalized;
 
 use crate::git::revision::RevisionPlace;
 
@@ -97,6 +98,18 @@ impl Settings {
         object.metadata.name = Some(self.name.clone());
         object.spec.git = Some(git);
         object
+    }
+
+    /// Reports whether both contain the same packages: the same branch of a remote, and directories
+    /// of which one contains the other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let is_below = |inner: &str, outer: &str| {
+            outer.is_empty()
+                || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        normalized(&self.url) == normalized(&other.url)
+            && self.branch == other.branch
+            && (is_below(&self.directory, &other.directory) || is_below(&other.directory, &self.directory))
     }
 
     pub fn place(&self) -> RevisionPlace<'_> {

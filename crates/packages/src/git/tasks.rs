@@ -10,7 +10,7 @@ use groundwork_api::{
     UpgradeTask, UpstreamPackage,
 };
 use groundwork_fleet::{Base, Package, Repositories, base, check_creation, check_names, normalized};
-use groundwork_krm::{Origin, Strategy};
+use groundwork_krm::{Merged, Origin, Strategy, Versions};
 
 use crate::git::draft::Staged;
 use crate::git::error::StoreError;
@@ -64,6 +64,9 @@ pub enum Original {
     },
 }
 
+/// Warnings of a merge for users: the path of a file, and a sentence.
+type Warnings = Vec<(String, String)>;
+
 impl Store {
     /// Stages the content of a new draft, which users see only after its commit.
     ///
@@ -73,6 +76,7 @@ impl Store {
         let repository = self.repository(&new.namespace, &new.repository)?;
         let task = new.source.task();
         self.check(&repository, new, &task)?;
+        let mut warnings = Vec::new();
         let content = match &new.source {
             Source::Init(task) => {
                 let texts = groundwork_krm::init_package(&new.package, task);
@@ -80,10 +84,15 @@ impl Store {
             }
             Source::Clone { upstream } => self.cloned(&repository, new, upstream)?,
             Source::Edit { source } => self.files(&new.namespace, source)?,
-            Source::Upgrade { local, update } => self.upgraded(new, local, update)?,
+            Source::Upgrade { local, update } => {
+                let (content, found) = self.upgraded(&repository, new, local, update)?;
+                warnings = found;
+                content
+            }
         };
         let rendered = repository.render(content)?;
-        Ok(Staged::create(&repository, &new.package, &new.workspace, rendered, task, new.owner.clone()))
+        let owner = new.owner.clone();
+        Ok(Staged::create(&repository, &new.package, &new.workspace, rendered, task, owner).warn(warnings))
     }
 
     /// Checks the name of the new revision, and the revisions that its task names.
@@ -94,7 +103,7 @@ impl Store {
             repository.snapshot().revisions.values().map(|found| found.object(&place)).collect()
         };
         let mut revisions = objects(repository);
-        check_names(package, &new.workspace, &revisions)?;
+        check_names(package, &new.workspace, &repository.settings().branch, &revisions)?;
         // Revisions of other repositories only matter if the task names them.
         let mut heads = vec![repository.settings().object()];
         for name in new.source.named() {
@@ -126,9 +135,9 @@ impl Store {
         update: &Update,
     ) -> Result<Staged, StoreError> {
         let (repository, draft) = self.draft(namespace, name, version)?;
-        let local = repository.content(&draft)?;
-        let merged = self.merged(namespace, &local, update)?;
+        let (merged, warnings) = self.merged(namespace, &repository, &draft, update)?;
         let (upstream_repository, upstream) = self.revision(namespace, &update.upstream)?;
+        bring_binaries(&merged, &upstream_repository, &repository)?;
         let content = with_origin(merged, &upstream_repository, &upstream)?;
         let from = match &update.original {
             Original::Revision(name) => self.revision(namespace, name)?.1.short_reference.clone(),
@@ -139,7 +148,7 @@ impl Store {
             to: upstream.short_reference.clone(),
             strategy: update.strategy.as_str().to_owned(),
         };
-        Ok(Staged::update(&repository, &draft, repository.render(content)?, updated))
+        Ok(Staged::update(&repository, &draft, repository.render(content)?, updated).warn(warnings))
     }
 
     /// Returns the base of a package's revision, as its Kptfile names it (`packagevariants.md`
@@ -185,6 +194,7 @@ impl Store {
     ) -> Result<Content, StoreError> {
         let (source, revision) = self.revision(&new.namespace, upstream)?;
         let mut content = source.content(&revision)?;
+        bring_binaries(&content, &source, repository)?;
         let origin = origin(&source, &revision);
         let is_deployment = repository.settings().deployment;
         groundwork_krm::clone_package(
@@ -198,11 +208,18 @@ impl Store {
         Ok(content)
     }
 
-    fn upgraded(&self, new: &NewDraft, local: &str, update: &Update) -> Result<Content, StoreError> {
+    fn upgraded(
+        &self,
+        repository: &GitRepository,
+        new: &NewDraft,
+        local: &str,
+        update: &Update,
+    ) -> Result<(Content, Warnings), StoreError> {
         let (source, upstream) = self.revision(&new.namespace, &update.upstream)?;
-        let local = self.files(&new.namespace, local)?;
-        let merged = self.merged(&new.namespace, &local, update)?;
-        with_origin(merged, &source, &upstream)
+        let (home, local) = self.revision(&new.namespace, local)?;
+        let (merged, warnings) = self.merged(&new.namespace, &home, &local, update)?;
+        bring_binaries(&merged, &source, repository)?;
+        Ok((with_origin(merged, &source, &upstream)?, warnings))
     }
 
     /// Returns the files of a revision.
@@ -212,15 +229,30 @@ impl Store {
     }
 
     /// Merges the change of the upstream into the local package.
-    fn merged(&self, namespace: &str, local: &Content, update: &Update) -> Result<Content, StoreError> {
+    fn merged(
+        &self,
+        namespace: &str,
+        repository: &GitRepository,
+        local: &Revision,
+        update: &Update,
+    ) -> Result<(Content, Warnings), StoreError> {
+        let made = repository.made(local)?;
+        let local = repository.content(local)?;
         let original = self.original(namespace, &update.original)?;
         let (source, upstream) = self.revision(namespace, &update.upstream)?;
         let updated = source.content(&upstream)?;
-        let merged = groundwork_krm::merge(update.strategy, &original.texts, &updated.texts, &local.texts);
-        let mut texts = merged.map_err(|error| StoreError::Merge(error.to_string()))?.files;
+        let versions = Versions {
+            original: &original.texts,
+            updated: &updated.texts,
+            local: &local.texts,
+            made: made.as_ref(),
+        };
+        let merged = groundwork_krm::merge(update.strategy, versions);
+        let Merged { files: mut texts, warnings } =
+            merged.map_err(|error| StoreError::Merge(error.to_string()))?;
         groundwork_krm::restore_context(&mut texts, &local.texts, update.strategy);
         let binaries = merged_binaries(&original.binaries, &updated.binaries, &local.binaries);
-        Ok(Content { texts, binaries })
+        Ok((Content { texts, binaries }, warnings))
     }
 
     fn original(&self, namespace: &str, original: &Original) -> Result<Content, StoreError> {
@@ -331,6 +363,15 @@ fn with_origin(
     set.map_err(|error| StoreError::Refused(error.to_string()))?;
     groundwork_krm::add_merge_keys(&mut content.texts);
     Ok(content)
+}
+
+/// Copies the files that are not text into the clone of another repository. Each address has a clone
+/// of its own, and a push needs all objects of its commits.
+fn bring_binaries(content: &Content, from: &GitRepository, into: &GitRepository) -> Result<(), StoreError> {
+    for id in content.binaries.values().filter(|id| !into.objects().has(**id)) {
+        into.objects().write_blob(&from.objects().blob(*id)?)?;
+    }
+    Ok(())
 }
 
 /// Merges binary files as a whole: if the upstream has changed a file, its version wins

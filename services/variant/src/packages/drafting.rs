@@ -43,7 +43,7 @@ impl Work<'_, '_> {
         let is_outdated = match world.with_git(|git| freshness(&target, self.upstream, git)) {
             Freshness::Current => false,
             Freshness::Outdated => true,
-            Freshness::CurrentWithoutLock(note) => {
+            Freshness::Unknown(note) => {
                 self.progress.notes.push(note);
                 false
             }

@@ -103,6 +103,11 @@ pub struct StoreArguments {
     #[arg(long, env = "GROUNDWORK_PACKAGE_GIT_TIMEOUT", conflicts_with = "porch", value_name = "SECONDS", default_value_t = GIT_TIMEOUT)]
     pub package_git_timeout: u64,
 
+    /// Approve drafts by their annotations approval.nephio.org/policy (initial or always) and
+    /// approval.nephio.org/delay; without it people approve
+    #[arg(long, env = "GROUNDWORK_APPROVAL_POLICIES", requires = "package_store", conflicts_with = "porch")]
+    pub approval_policies: bool,
+
     #[command(flatten)]
     pub turns: TurnArguments,
 
@@ -144,6 +149,7 @@ impl StoreArguments {
             store: Arc::new(Store::new(options)),
             turns: Turns::new(self.turns, metrics),
             known: Mutex::default(),
+            approves: self.approval_policies,
         })))
     }
 }
@@ -173,6 +179,8 @@ pub(crate) struct PackageStore {
     turns: Turns,
     /// Repositories whose settings have been read and have not changed since.
     known: Mutex<HashMap<Key, Known>>,
+    /// True to approve drafts by their annotations.
+    approves: bool,
 }
 
 /// Settings of a repository that this process has read.
@@ -199,8 +207,8 @@ impl PackageStore {
 
     /// Returns a function that compares the files of two commits in the repositories of a
     /// namespace.
-    fn same_tree(&self, namespace: &str) -> impl Fn(&GitLock, &GitLock) -> bool {
-        move |one, other| self.store.has_same_tree(namespace, one, other)
+    fn same_tree(&self, namespace: &str) -> impl Fn(&GitLock, &GitLock) -> Option<bool> {
+        move |one, other| Some(self.store.has_same_tree(namespace, one, other))
     }
 
     /// Runs an operation of the store on a repository.

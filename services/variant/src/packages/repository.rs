@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
+use groundwork_api::{
+    MetaCondition, PackageRevision, PackageVariant, Repository, RepositoryStatus, ResourceExt, Time,
+};
 use groundwork_controller::{ApiError, Objects, ReconcileError, ReconcileRequest, Reconciled};
 use groundwork_fleet::{deletes, owner_reference};
-use groundwork_packages::git::{GitRepository, Left, Revision, Snapshot, StoreError};
+use groundwork_packages::git::{GitRepository, Left, Revision, Settings, Snapshot, StoreError};
 use jiff::Timestamp;
 
 use super::PackageStore;
@@ -66,6 +68,17 @@ pub(crate) async fn handle(
     if let Err(error) = store.check(&as_read) {
         return refuse(&repository, &error, objects).await;
     }
+    if let Some(other) = twin(&as_read, objects).await? {
+        store.unregister(key);
+        let error = StoreError::Refused(format!(
+            "Repository {other:?} has the packages of this place in git: give this one another directory or branch, or delete one of \
+             the two"
+        ));
+        let never = Schedule { next: None, problem: None, ..Schedule::of(&repository, Timestamp::now()) };
+        report(&repository, &Observed::Unusable(&error), &never, objects).await?;
+        // The other one may be deleted or changed.
+        return Ok(Reconciled::requeue_after(UNUSABLE));
+    }
     let reading = store.register(key, &as_read, objects);
     let synced = telling(&mut repository, objects, reading, || store.progress(key)).await;
     // After a failure or an incomplete sync, the pause is shorter than that of the schedule.
@@ -89,6 +102,30 @@ pub(crate) async fn handle(
     let schedule = Schedule::of(&repository, Timestamp::now());
     report(&repository, &observed, &schedule, objects).await?;
     Ok(Reconciled::requeue_after(if synced.is_ok() { schedule.pause.min(pause) } else { pause }))
+}
+
+/// Returns the name of an older Repository of the namespace with the same packages. Two objects for
+/// each revision would let two variants write to one package.
+///
+/// A Repository that is in use stays in use, so that only a new or changed one is compared.
+async fn twin(repository: &Repository, objects: &Objects) -> Result<Option<String>, ReconcileError> {
+    let status = repository.status.as_ref();
+    let is_ready = |status: &&RepositoryStatus| {
+        let mut conditions = status.conditions.iter();
+        status.observed_generation == repository.metadata.generation
+            && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    let Some(own) = Settings::of(repository).ok().filter(|_| status.filter(is_ready).is_none()) else {
+        return Ok(None);
+    };
+    let age = |repository: &Repository| (repository.creation_timestamp(), repository.name_any());
+    let others = objects.list::<Repository>(&own.namespace, "").await?;
+    let older = others.iter().filter(|other| other.name_any() != own.name && age(other) < age(repository));
+    let mut twins = older.filter(|other| {
+        let is_kept = other.metadata.deletion_timestamp.is_none();
+        is_kept && Settings::of(other).is_ok_and(|other| other.overlaps(&own))
+    });
+    Ok(twins.next().map(ResourceExt::name_any))
 }
 
 /// Reports once why a Repository cannot be used. There is no retry: only a change of the Repository

@@ -2,15 +2,18 @@
 //! in git (`packagevariants.md` 6.14).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use groundwork_api::metadata::annotation;
-use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
+use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _, Time};
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{
     ApiError, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
+use groundwork_fleet::{Approval, approval};
 use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::git::{Actor, GitRepository, Revision, StoreError};
+use jiff::Timestamp;
 
 use super::edits::{Edits, edits};
 use super::objects::{Answer, Attributes, ensure, release};
@@ -67,7 +70,8 @@ pub(crate) async fn handle(
     };
     let mut changed = Changed { revision, answer: Answer::default() };
     changed.save_spec(store, &repository, &object).await?;
-    changed.move_on(store, namespace, &object).await?;
+    changed.move_on(store, &repository, &object).await?;
+    let pause = changed.approve(store, &repository, &object).await?;
     let Changed { revision, answer } = changed;
     if let Some(text) = &answer.refusal {
         let warning = ObjectEvent {
@@ -83,7 +87,9 @@ pub(crate) async fn handle(
     let none = Attributes::default();
     let written = ensure(&repository, &revision, is_latest, Some(object), none, Some(&answer), objects).await;
     match written {
-        Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
+        Ok(_) | Err(ApiError::NotFound(_)) => {
+            Ok(pause.map_or_else(Reconciled::default, Reconciled::requeue_after))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -127,7 +133,7 @@ impl Changed {
     async fn move_on(
         &mut self,
         store: &PackageStore,
-        namespace: &str,
+        repository: &Arc<GitRepository>,
         object: &PackageRevision,
     ) -> Result<(), ReconcileError> {
         let told = object.status.as_ref().and_then(|status| status.lifecycle.as_deref());
@@ -136,16 +142,58 @@ impl Changed {
         let asked_for =
             object.spec.lifecycle().filter(|wanted| is_current && *wanted != self.revision.lifecycle);
         let Some(wanted) = asked_for.filter(|_| self.answer.refusal.is_none()) else { return Ok(()) };
-        let actor = actor_of(object);
-        let key = repository_key(&ObjectId::new(
-            Kind::of::<PackageRevision>(),
-            Some(namespace),
-            &self.revision.name,
-        ));
+        self.move_to(store, repository, wanted, actor_of(object)).await
+    }
+
+    /// Publishes a draft whose annotations ask for it. Returns the rest of the delay, if that is
+    /// not over.
+    async fn approve(
+        &mut self,
+        store: &PackageStore,
+        repository: &Arc<GitRepository>,
+        object: &PackageRevision,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        if !store.approves || self.answer.refusal.is_some() {
+            return Ok(None);
+        }
+        let place = repository.settings().place();
+        // Content and lifecycle are those of git; annotations and age those of the object.
+        let mut present = self.revision.object(&place);
+        present.metadata = object.metadata.clone();
+        let snapshot = repository.snapshot();
+        let of_package = snapshot.revisions.values().filter(|found| found.package == self.revision.package);
+        let of_package: Vec<PackageRevision> = of_package.map(|found| found.object(&place)).collect();
+        let policy = match approval(&present, &of_package, &Time(Timestamp::now())) {
+            Approval::Approve(policy) => policy,
+            Approval::Wait(rest) => return Ok(Some(rest)),
+            Approval::None => return Ok(None),
+            Approval::Invalid(text) => {
+                self.answer.refusal = Some(text);
+                return Ok(None);
+            }
+        };
+        let actor = Actor { name: format!("approval policy {policy}") };
+        for to in [Lifecycle::Proposed, Lifecycle::Published] {
+            if self.answer.refusal.is_none() && self.revision.lifecycle != to {
+                self.move_to(store, repository, to, actor.clone()).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn move_to(
+        &mut self,
+        store: &PackageStore,
+        repository: &Arc<GitRepository>,
+        to: Lifecycle,
+        actor: Actor,
+    ) -> Result<(), ReconcileError> {
+        let namespace = repository.settings().namespace.clone();
         let (name, version) = (self.revision.name.clone(), self.revision.version());
-        let namespace = namespace.to_owned();
         let moved = store
-            .write(&key, move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor))
+            .write(&key_of(repository), move |store| {
+                store.set_lifecycle(&namespace, &name, &version, to, &actor)
+            })
             .await;
         self.take(moved)
     }

@@ -1,7 +1,7 @@
 //! Merges of packages, one per line.
 
 use anyhow::Result;
-use groundwork_krm::{Merged, Strategy};
+use groundwork_krm::{Merged, Strategy, Versions};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{Failure, Output, answer, files};
@@ -22,7 +22,7 @@ fn merge_line(members: &mut Map<String, Value>) -> Result<Output, Failure> {
     let failed = |error: groundwork_krm::MergeError| Failure::new("UpgradeFailed", error.to_string());
     let strategy: Strategy = strategy.parse().map_err(failed)?;
     let Merged { files, warnings } =
-        groundwork_krm::merge(strategy, &original, &updated, &local).map_err(failed)?;
+        groundwork_krm::merge(strategy, Versions::new(&original, &updated, &local)).map_err(failed)?;
     let warnings = warnings.into_iter().map(|(path, warning)| format!("{path}: {warning}")).collect();
     Ok(Output { value: json!({"files": files}), warnings })
 }

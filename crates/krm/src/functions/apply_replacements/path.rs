@@ -1,4 +1,5 @@
-//! Field paths of kustomize: `spec.containers.[name=web].image`, `data.a\.b`, `items.0`, `items.*`.
+//! Field paths of kustomize: `spec.containers.[name=web].image`, `data.a\.b`, `data.[a.b]`,
+//! `items.0`, `items.*`.
 
 use groundwork_yaml::tree::{Node, Pair};
 
@@ -27,6 +28,16 @@ fn condition(part: &str) -> Option<(&str, &str)> {
     part.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
 }
 
+/// Returns the name in a part `[name]`: a key of a map that may contain dots, or a scalar of a list.
+fn bracketed(part: &str) -> Option<&str> {
+    part.strip_prefix('[')?.strip_suffix(']').filter(|name| !name.contains('='))
+}
+
+/// Returns the key of a map that a part names.
+fn key(part: &str) -> &str {
+    bracketed(part).unwrap_or(part)
+}
+
 fn is_match(item: &Node, key: &str, value: &str) -> bool {
     // In a list of scalars, the key is empty.
     let found = if key.is_empty() { Some(item) } else { item.get(key) };
@@ -43,10 +54,13 @@ pub(super) fn find<'a>(node: &'a Node, path: &[String]) -> Option<&'a Node> {
                 items.filter(|item| is_match(item, key, value)).find_map(|item| find(item, rest))
             }
             (None, "*") => items.find_map(|item| find(item, rest)),
-            (None, index) => find(list.items.get(index.parse::<usize>().ok()?)?, rest),
+            (None, part) => match bracketed(part) {
+                Some(name) => find(items.find(|item| is_match(item, "", name))?, rest),
+                None => find(list.items.get(part.parse::<usize>().ok()?)?, rest),
+            },
         };
     }
-    find(node.get(first)?, rest)
+    find(node.get(key(first))?, rest)
 }
 
 /// Calls a function with every value at a path, and returns their number.
@@ -67,15 +81,16 @@ pub(super) fn visit(
     if let Some(list) = node.as_sequence_mut() {
         let index = first.parse::<usize>().ok();
         for (at, item) in list.items.iter_mut().enumerate() {
-            let is_meant = match condition(first) {
-                Some((key, value)) => is_match(item, key, value),
-                None => first == "*" || index == Some(at),
+            let is_meant = match (condition(first), bracketed(first)) {
+                (Some((key, value)), _) => is_match(item, key, value),
+                (None, Some(name)) => is_match(item, "", name),
+                (None, None) => first == "*" || index == Some(at),
             };
             if is_meant {
                 count += visit(item, rest, create, apply)?;
             }
         }
-    } else if let Some(found) = node.get_mut(first) {
+    } else if let Some(found) = node.get_mut(key(first)) {
         count += visit(found, rest, create, apply)?;
     }
     Ok(count)
@@ -105,10 +120,11 @@ fn make(node: &mut Node, part: &str, rest: &[String]) {
             _ => {}
         }
     } else if let Some(mapping) = node.as_mapping_mut() {
-        match mapping.get_mut(part) {
+        let key = key(part);
+        match mapping.get_mut(key) {
             Some(found) if found.is_null() && !rest.is_empty() => found.content = empty().content,
             Some(_) => {}
-            None => mapping.pairs.push(Pair::new(part, empty())),
+            None => mapping.pairs.push(Pair::new(key, empty())),
         }
     }
 }
@@ -123,6 +139,7 @@ mod tests {
             ("a.b", &["a", "b"][..]),
             ("a\\.b.c", &["a.b", "c"]),
             ("a.[n=x.y].b", &["a", "[n=x.y]", "b"]),
+            ("a.[x.y/z].b", &["a", "[x.y/z]", "b"]),
             ("", &[]),
         ] {
             assert_eq!(split(path), expected, "{path}");

@@ -120,9 +120,10 @@ impl Known {
     /// Checks the rules that the server does not reliably enforce (`packagevariants.md` 6.13):
     /// names, and the references in the task.
     fn check(&self, package: Package<'_>, workspace: &str, task: &Task) -> Result<(), StoreError> {
-        check_names(package, workspace, &self.revisions)?;
+        let repositories = Repositories(&self.repositories);
+        check_names(package, workspace, repositories.branch(package.repository), &self.revisions)?;
         let tasks = std::slice::from_ref(task);
-        check_creation(package, tasks, &self.revisions, Repositories(&self.repositories))?;
+        check_creation(package, tasks, &self.revisions, repositories)?;
         Ok(())
     }
 }

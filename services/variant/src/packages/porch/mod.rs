@@ -154,6 +154,12 @@ impl PorchStore {
     }
 }
 
+/// Reports whether the server has read a Repository completely at least once.
+fn was_read(repository: &Repository) -> bool {
+    let status = repository.status.as_ref();
+    status.is_some_and(|status| status.last_full_sync_time.is_some() || status.git_commit_hash.is_some())
+}
+
 /// Reads the Repository with this name.
 ///
 /// # Errors
@@ -166,7 +172,10 @@ async fn registration(objects: &Objects, namespace: &str, name: &str) -> Result<
     let conditions = repository.status.iter().flat_map(|status| status.conditions.iter());
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
     Ok(match ready {
-        Some(ready) if ready.status == "True" => Registration::Ready(Box::new(repository)),
+        // A server that syncs a Repository again keeps what it has read before.
+        Some(ready) if ready.status == "True" || ready.reason == "Reconciling" && was_read(&repository) => {
+            Registration::Ready(Box::new(repository))
+        }
         Some(ready) => Registration::NotReady(format!("repository {name:?} is not ready: {}", ready.message)),
         None => Registration::NotReady(format!("repository {name:?} was not read by the Porch server yet")),
     })

@@ -10,7 +10,8 @@ use groundwork_fleet::{
     Base, Freshness, Git, VariantError, base, freshness, next_workspace, owner_reference, revision_name,
 };
 use groundwork_krm::{
-    Origin, Package as Files, add_merge_keys, clone_package, restore_context, same_content, set_origin,
+    Origin, Package as Files, Versions, add_merge_keys, clone_package, restore_context, same_content,
+    set_origin,
 };
 use groundwork_packages::git::{Original, Source, Update};
 use groundwork_packages::porch::{Meaning, NewDraft, Resources};
@@ -57,7 +58,7 @@ impl Work<'_, '_> {
         match freshness(&target, self.upstream, &Git::UNKNOWN) {
             Freshness::Current => {}
             Freshness::Outdated => return self.upgrade(&target).await,
-            Freshness::CurrentWithoutLock(note) => self.progress.notes.push(note),
+            Freshness::Unknown(note) => self.progress.notes.push(note),
         }
         let (resources, files) = world.resources(&name).await?;
         if target.spec.lifecycle() == Some(Lifecycle::Draft) {
@@ -122,7 +123,7 @@ impl Work<'_, '_> {
         let (strategy, origin) = (world.strategy(), self.origin()?);
         let package = self.upstream.spec.package_name.clone().unwrap_or_default();
         let merged = world.compute(name, move || {
-            let merged = groundwork_krm::merge(strategy, &before, &after, &local);
+            let merged = groundwork_krm::merge(strategy, Versions::new(&before, &after, &local));
             let mut files = merged.map_err(|error| error.to_string())?.files;
             restore_context(&mut files, &local, strategy);
             set_origin(&mut files, &package, None, &origin).map_err(|error| error.to_string())?;

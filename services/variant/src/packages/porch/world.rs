@@ -208,7 +208,8 @@ impl<'a> World<'a> {
     pub(super) async fn check(&self, workspace: &str, task: &Task) -> Result<(), Failure> {
         let package = self.downstream_package();
         let mut all = self.list_repository(package.repository).await?;
-        check_names(package, workspace, &all).map_err(|error| refused(&error, package))?;
+        let branch = Repositories(&self.repositories).branch(package.repository);
+        check_names(package, workspace, branch, &all).map_err(|error| refused(&error, package))?;
         all.extend(
             self.revisions
                 .iter()
