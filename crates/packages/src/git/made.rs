@@ -98,10 +98,15 @@ impl GitRepository {
             let Some(id) = next else { return Ok(None) };
             let commit = self.objects().commit(id)?;
             let message = Message::read(&commit.message);
+            let parent = commit.parents.first().copied();
+            if message.annotations.is_empty() {
+                // People push commits of their own to a draft.
+                (next, changed) = (parent, None);
+                continue;
+            }
             let Some(annotation) = message.of(&path).filter(|found| found.workspace_name == workspace) else {
                 return Ok(None);
             };
-            let parent = commit.parents.first().copied();
             let extension = message.extension.clone().unwrap_or_default();
             let task = annotation.task.as_ref().filter(|task| is_creation(task));
             let before = match (task, extension.updated, parent) {
