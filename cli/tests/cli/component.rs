@@ -140,7 +140,10 @@ fn bad_input() {
             "the component has \"bp\", \"text\"",
         ),
         (vec!["pack", "no-such-folder", "--to", &archive], "cannot be read"),
-        (vec!["pack", &path(&sources, "shop"), "--to", &path(&sources, "shop")], "is no transport archive"),
+        (
+            vec!["pack", &path(&sources, "shop"), "--to", &path(&sources, "shop")],
+            "is not a transport archive",
+        ),
         (vec!["pack", &path(&sources, "shop/blueprint"), "--to", &archive], "holds no component version"),
     ] {
         let run = run(&[&["component"], &arguments[..]].concat());
@@ -218,7 +221,7 @@ fn signatures() {
         assert_eq!((signed.code, signed.out.lines().count()), (0, 2), "{}", signed.err);
         let verified = verify(public, &archive, "release");
         assert_eq!(
-            verified.out, "example.org/shop:1.0.0+7: the signature \"release\" holds\n",
+            verified.out, "example.org/shop:1.0.0+7: the signature \"release\" is valid\n",
             "{}",
             verified.err
         );

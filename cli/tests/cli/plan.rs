@@ -31,7 +31,7 @@ fn written(text: &str) -> (TempDir, String) {
 fn exit_codes() {
     let shop = examples().join("shop").display().to_string();
     let same = plan(&shop, &shop, &[]);
-    assert_eq!((same.code, same.out.as_str()), (0, "nothing would change\n"), "{}", same.err);
+    assert_eq!((same.code, same.out.as_str()), (0, "no changes\n"), "{}", same.err);
     let empty = written("");
     let new = plan(&shop, &empty.1, &[]);
     assert_eq!(new.code, 1, "{}", new.err);
@@ -60,7 +60,7 @@ fn what_is_not_planned_is_refused() {
     for (text, problem) in [
         (
             "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\nmetadata: {name: a}\nspec: {type: x}\n",
-            "DeployItem \"a\": jobs make these, nobody applies them",
+            "DeployItem \"a\": jobs create objects of this kind; remove it from the input",
         ),
         ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "unknown kind \"Deployment\""),
         (

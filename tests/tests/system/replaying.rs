@@ -205,7 +205,7 @@ async fn the_journal_is_for_those_who_may_see_the_objects() -> Result<()> {
     let (code, text, error) = replay(system, &viewer, &["replay-rights/nothing"]).await?;
     assert_eq!((code, text.as_str()), (1, ""));
     ensure!(
-        error.contains("the journal has nothing of a job of the Installation replay-rights/nothing"),
+        error.contains("the journal has no entry about a job of Installation replay-rights/nothing"),
         "{error}"
     );
     Ok(())
