@@ -227,7 +227,7 @@ fn signatures() {
         );
     }
     let forged = verify(other, &archive, "release");
-    assert!(forged.code == 1 && forged.err.contains("was not made with the key"), "{}", forged.err);
+    assert!(forged.code == 1 && forged.err.contains("was not made with the trusted key"), "{}", forged.err);
     let fetched = run(&["fetch", "example.org/shop:1.0.0+7", "text", "--from", &archive]);
     assert_eq!(fetched.out, "seven\n", "{}", fetched.err);
 

@@ -421,7 +421,7 @@ fn descriptors() {
         (
             "lists in lists",
             format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
-            "every file here has to be one: component descriptor is no YAML: ",
+            "every file here has to be one: component descriptor is not valid YAML: ",
         ),
         ("100,000 resources", resources, TOO_LARGE),
     ] {

@@ -60,14 +60,14 @@ pub enum ApiError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
     /// The server asked clients to wait, for this number of seconds.
-    #[error("it is busy and has asked to be left alone for {seconds} s (Retry-After)")]
+    #[error("the server is busy and asked for a pause of {seconds} s (Retry-After)")]
     Resting { seconds: u64 },
     /// The server answered several attempts with "too many requests" or "unavailable".
-    #[error("it is busy")]
+    #[error("the server is busy")]
     Busy,
     /// Another request just timed out. Until the server answers again, one request at a time probes
     /// it.
-    #[error("it has not answered to others; the next one asks in a moment")]
+    #[error("the server does not answer; it is asked again in a moment")]
     Silent,
 }
 

@@ -335,7 +335,7 @@ async fn wrong_rules_are_refused() -> Result<()> {
             json!({"ignore": [{"jsonPointers": ["spec"]}]}),
             "drift.ignore[0].jsonPointers[0]: must be a JSON pointer",
         ),
-        ("all", json!({"ignore": [{}]}), "drift.ignore[0]: fits every object"),
+        ("all", json!({"ignore": [{}]}), "drift.ignore[0]: matches every object"),
     ] {
         create_item(&case, name, "dev", &json!({"manifests": [], "drift": drift})).await?;
         let found = outcome(&run_job(&case, name, "1").await?);

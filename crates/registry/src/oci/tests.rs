@@ -353,7 +353,7 @@ fn names_stay_inside() {
     }
     let access = Access::Artifact { reference: "other.example.org/a:1".into() };
     let error = repository.content(NAME, "1.0.0", &access).unwrap_err().to_string();
-    assert!(error.contains(" lies in another registry than its component"), "{error}");
+    assert!(error.contains(" is in another registry than its component"), "{error}");
 }
 
 fn docker_config(auths: &serde_json::Value) -> Arc<Keyring> {

@@ -121,9 +121,9 @@ fn a_path_cannot_be_a_file_and_a_folder() {
 fn values_that_cannot_be_used_are_refused() {
     let text = |text: &str| HashMap::from([("a".to_owned(), Json { text: text.to_owned() })]);
     for (broken, problem) in [
-        ("canary", "it is not JSON (line 1, column 1)"),
-        ("{\"canary\": 1, \"canary\": 2}", "a name of a field is given twice"),
-        ("", "it is not JSON"),
+        ("canary", "not valid JSON (line 1, column 1)"),
+        ("{\"canary\": 1, \"canary\": 2}", "a field name occurs twice"),
+        ("", "not valid JSON"),
     ] {
         let inputs = [
             ("inline.given", RenderInput { given: text(broken), ..RenderInput::default() }),

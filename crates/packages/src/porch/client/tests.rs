@@ -244,8 +244,8 @@ async fn answers_have_their_memory() {
     let error = porch.list("fleet", "edge", None).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "the Porch server, asked for list of packagerevisions, answers with what takes more than 1 MiB of memory, the most that one \
-         piece of work may hold"
+        "the Porch server, asked for list of packagerevisions, answers with content that takes more than 1 MiB of \
+         memory, the limit for one unit of work"
     );
     assert_eq!(porch.memory.in_use(), 0);
 }
