@@ -42,7 +42,7 @@ fn exit_codes() {
         "  + Installation prod/shop/web",
         "    + item server",
         "  + export shop-url (DataObject shop-url), imported by monitor",
-        "jobs: 2 now, 0 after others, 0 when asked for; items: 3 created; exports: 3 created",
+        "jobs: 2 now, 0 after others, 0 on request; items: 3 created; exports: 3 created",
     ] {
         assert!(new.out.lines().any(|found| found == line), "{line}\n{}", new.out);
     }
@@ -99,7 +99,7 @@ fn overwrites_redirect() {
         )
     );
     let text = plan(&rules, &example.path(), &[]).out;
-    assert!(text.contains("server: with its next job, which nothing here asks for"), "{text}");
+    assert!(text.contains("server: with its next job, which this change does not request"), "{text}");
     // A Context that no longer names the overwrites has the same effect.
     let context = fs::read_to_string(examples().join("echo-server/context.yaml")).unwrap();
     let (_folder, context) = written(&context.replace("componentVersionOverwrites: my-overwrites\n", ""));

@@ -11,9 +11,9 @@ use crate::cause;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The object has changed since the write was decided. Read it again and decide again.
-    #[error("{0} has been changed by somebody else meanwhile")]
+    #[error("{0}: another client changed it in the meantime")]
     Conflict(String),
-    #[error("{0} exists already")]
+    #[error("{0} already exists")]
     AlreadyExists(String),
     #[error("{0} does not exist")]
     NotFound(String),
@@ -91,7 +91,7 @@ impl ApiError {
         match error {
             kube::Error::Api(status) => Self::of_status(status, verb, object, resource),
             kube::Error::SerdeError(_) => {
-                let causes = "its form is not the one that the API server's schema promises".to_owned();
+                let causes = "the answer does not match the schema of the kind".to_owned();
                 Self::Invalid { object, causes }
             }
             other => Self::Transient { verb, object, problem: innermost_cause(other) },

@@ -122,7 +122,7 @@ async fn ask(cluster: &Cluster, asked: Asked) -> Result<(), ApiError> {
 /// valid, and only its end matters.
 fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
     const LONG: &str = "answers with more than";
-    const FORM: &str = "its form is not the one";
+    const FORM: &str = "the answer does not match the schema of the kind";
     const LATE: &str = "no answer within";
     match (trick, asked) {
         (Trick::StrangeJson, _) => &[],

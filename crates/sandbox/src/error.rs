@@ -21,7 +21,7 @@ pub enum WorkError {
     )]
     CpuTime { limit: Duration },
     /// The work exceeds its time limit. Waits for answers have a separate limit of twice that time.
-    #[error("it takes longer than {} s and was given up", .limit.as_secs())]
+    #[error("it took longer than {} s and was abandoned", .limit.as_secs())]
     WallTime { limit: Duration },
     /// Calls are nested too deeply for the stack.
     #[error("it leads too deep into itself for the stack of a process; nest it less deeply")]

@@ -259,7 +259,7 @@ async fn all_work_together_has_a_limit_of_memory() {
 async fn work_that_takes_too_long_is_killed() {
     let (pool, metrics) = pool(Options { wall_time: Duration::from_secs(1), most: 1, ..options() }).await;
     let error = run(&pool, "wait").await.unwrap_err();
-    assert_eq!(error.to_string(), "it takes longer than 1 s and was given up");
+    assert_eq!(error.to_string(), "it took longer than 1 s and was abandoned");
     assert!(error.is_limit());
     assert_eq!(run(&pool, "say next").await.unwrap(), "next");
     assert_eq!(value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#), 1, "the other one is gone");

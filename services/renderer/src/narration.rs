@@ -36,7 +36,7 @@ pub(crate) fn tell_events(scribe: &mut Scribe<'_>, changed: &[(ObjectId, Sight)]
         let note = Note {
             about: about(kind, &object.name, None),
             reason: "Changed".to_owned(),
-            text: format!("an event told of a change of the {kind}"),
+            text: format!("an event reported a change of the {kind}"),
             seen: Some(sight.version().to_owned()),
             written: None,
         };
@@ -128,7 +128,7 @@ pub(crate) fn tell_requeue(scribe: &mut Scribe<'_>, tree: &Tree) {
 /// Records why the attempt has to be repeated. Texts of [`ApiError`] quote no values.
 pub(crate) fn tell_api_error(scribe: &mut Scribe<'_>, tree: &Tree, error: &ApiError) {
     let reason = reason_of(error).to_owned();
-    let text = format!("{error}; tried again after a pause");
+    let text = format!("{error}; trying again after a pause");
     scribe.note(What::Error, Note { about: about_installation(tree), reason, text, ..Note::default() });
 }
 
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "2 event Changed an event told of a change of the Installation",
+                "2 event Changed an event reported a change of the Installation",
                 "2 write Delete deletes it",
                 "2 error Refused could not be written: executions n/a is refused by an admission policy of the cluster",
                 "2 wait Init nothing is left to do until something below, or a sibling, has come further",

@@ -142,16 +142,16 @@ async fn kubeconfigs_of_targets() -> Result<()> {
             kubeconfig(server, &json!({"auth-provider": {"name": "canary"}})),
             "auth-provider is refused",
         ),
-        ("file", kubeconfig("file:///etc/passwd", &token), "its server is no address"),
-        ("gopher", kubeconfig("gopher://api.example.org", &token), "its server has to begin with https://"),
-        ("no-scheme", kubeconfig("api.example.org:6443", &token), "its server has to begin with https://"),
+        ("file", kubeconfig("file:///etc/passwd", &token), "its server is not a URL"),
+        ("gopher", kubeconfig("gopher://api.example.org", &token), "its server must begin with https://"),
+        ("no-scheme", kubeconfig("api.example.org:6443", &token), "its server must begin with https://"),
         (
             "user",
             kubeconfig("https://me:canary@api.example.org", &token),
-            "its server holds a user name or password",
+            "its server contains a user name or password",
         ),
-        ("letters", kubeconfig("https://\u{e4}pi.example.org", &token), "its server is no address"),
-        ("empty", json!({"kubeconfig": ""}), "it has none of kubeconfig"),
+        ("letters", kubeconfig("https://\u{e4}pi.example.org", &token), "its server is not a URL"),
+        ("empty", json!({"kubeconfig": ""}), "it is not a kubeconfig and has none of the members kubeconfig"),
     ] {
         case.create::<Target>(name, &target(&config)).await?;
         let item = format!("to-{name}");

@@ -262,7 +262,7 @@ async fn items_and_targets_reach_no_other_namespace() -> Result<()> {
         (
             "account-way",
             json!({"config": {"selfConfig": {"serviceAccount": {"name": scene.way("serviceaccounts")}}}}),
-            "serviceAccount.name is no name of an object",
+            "serviceAccount.name is not a valid object name",
         ),
     ] {
         let mut spec = content.clone();

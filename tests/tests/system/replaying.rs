@@ -116,7 +116,7 @@ async fn the_journal_says_why_jobs_went_as_they_did() -> Result<()> {
     let failed = ended(system, &token, "replay/shop", &first).await?;
     let mut at = 0;
     for (kind, what, begin) in [
-        ("Installation", "event", "an event told"),
+        ("Installation", "event", "an event reported"),
         ("Installation", "write", "begins the job"),
         ("Installation", "decision", "rendered what lies below"),
         ("Installation", "decision", "the nested installation \"web\" is written in subinstallations[0] ("),

@@ -156,7 +156,7 @@ async fn what_is_there_already_stays(case: &Case<'_>, garden: &Garden) -> Result
 async fn a_source_that_does_not_answer(case: &Case<'_>, garden: &Garden) -> Result<()> {
     garden.delete_secret("f.kubeconfig").await?;
     for (code, text) in [
-        (401, "does not let the user of spec.secretRef list secrets"),
+        (401, "the user of spec.secretRef may not list secrets in the source cluster"),
         (403, ""),
         (429, "the source cluster: cannot list secrets"),
         (500, "the source cluster: cannot list secrets"),
@@ -259,7 +259,7 @@ async fn a_source_without_the_kind() -> Result<()> {
     let spec =
         json!({"sourceNamespace": "default", "secretRef": {"name": "access"}, "shootNameExpression": "*"});
     case.create::<TargetSync>("sync", &json!({ "spec": spec })).await?;
-    until_error(&case, "sync", "the source cluster has no kind Shoot").await?;
+    until_error(&case, "sync", "the source cluster does not serve the kind Shoot").await?;
     Ok(())
 }
 
@@ -316,7 +316,7 @@ async fn tokens_are_renewed() -> Result<()> {
     until_error(
         &case,
         "sync",
-        "the token of spec.secretRef was not renewed: the source cluster does not let",
+        "the token of spec.secretRef was not renewed: the user of spec.secretRef may not",
     )
     .await?;
     assert_eq!(

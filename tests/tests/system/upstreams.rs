@@ -185,7 +185,7 @@ async fn revisions_follow_tags() -> Result<()> {
     let warnings = case.warnings::<PackageVariant>("floating").await?;
     assert!(
         warnings.iter().any(|(reason, message)| reason == "TagNotFollowed"
-            && message.starts_with("annotation groundwork/follow-tag has no effect: spec.upstream names")),
+            && message.starts_with("annotation groundwork/follow-tag has no effect: spec.upstream needs")),
         "{warnings:?}"
     );
 

@@ -217,7 +217,7 @@ fn certificates() {
     with(&store, |resolver, version| verify(resolver, version, "release", &under(&root, 1500))).unwrap();
     assert!(refused(&store, "release", &under(&root, 3000)).contains("not valid at this time"));
     let stranger = certificate("authority", true, &key, None);
-    assert!(refused(&store, "release", &under(&stranger, 1500)).contains("is signed by none"));
+    assert!(refused(&store, "release", &under(&stranger, 1500)).contains("is not signed by any"));
     assert!(refused(&store, "release", &under("nothing", 1500)).contains("contain no PEM certificate"));
     assert!(refused(&store, "release", &TrustAnchor::default()).contains("neither a public key nor"));
     let mut other = store.clone();
