@@ -411,7 +411,7 @@ fn common_mistakes() {
     );
     unusable(
         |input| input.replace("context.yaml", "metadata:", "componentVersionOverwrites: a\nmetadata:"),
-        &["malformed YAML: the key is there already, on line 3", "context.yaml:7:1"],
+        &["malformed YAML: the key is already used on line 3", "context.yaml:7:1"],
     );
     unusable(
         |input| {

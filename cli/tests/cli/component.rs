@@ -133,7 +133,7 @@ fn bad_input() {
         (vec!["get", "example.org/shop:1.0.0+7"], "--from <PLACE>"),
         (
             vec!["get", "example.org/shop:1.0.0+7", "--from", "no such place"],
-            "is no file or directory that is there",
+            "is not an existing file or directory",
         ),
         (
             vec!["fetch", "example.org/shop:1.0.0+7", "none", "--from", &archive],
@@ -144,7 +144,7 @@ fn bad_input() {
             vec!["pack", &path(&sources, "shop"), "--to", &path(&sources, "shop")],
             "is not a transport archive",
         ),
-        (vec!["pack", &path(&sources, "shop/blueprint"), "--to", &archive], "holds no component version"),
+        (vec!["pack", &path(&sources, "shop/blueprint"), "--to", &archive], "contains no component version"),
     ] {
         let run = run(&[&["component"], &arguments[..]].concat());
         assert_eq!(run.code, 2, "{arguments:?}");

@@ -303,7 +303,8 @@ data: 8080
     };
     let run = groundwork(&["render", "-"], &input(""));
     assert_eq!(run.code, 1, "{}", run.err);
-    let told = "the data object port cannot be exported: one of this name exists, which is no export of this installation";
+    let told = "the data object port cannot be exported: an object of this name exists that this installation did not \
+                export";
     assert!(run.err.contains(told), "{}", run.err);
     let labels = "labels: {data.landscaper.gardener.cloud/source: Inst.root, data.landscaper.gardener.cloud/sourceType: export}";
     for metadata in ["annotations: {landscaper.gardener.cloud/adopt: 'true'}", labels] {

@@ -340,15 +340,15 @@ mod tests {
     #[tokio::test]
     async fn servers_that_can_never_be_right() {
         for (server, words) in [
-            ("file:///etc/passwd", "no address"),
+            ("file:///etc/passwd", "not a URL"),
             ("file://localhost/etc/passwd", "begin with https://"),
             ("gopher://api.example.org", "begin with https://"),
             ("api.example.org:6443", "begin with https://"),
-            ("https://", "no address"),
-            ("https://\u{e4}pi.example.org", "no address"),
-            ("https://ap%ffi.example.org", "no address"),
+            ("https://", "not a URL"),
+            ("https://\u{e4}pi.example.org", "not a URL"),
+            ("https://ap%ffi.example.org", "not a URL"),
             ("https://me:canary@api.example.org", "user name or password"),
-            ("not an address", "no address"),
+            ("not an address", "not a URL"),
         ] {
             let text = refusal(server).await;
             assert!(text.contains(words) && !text.contains("canary"), "{server}: {text:?}");

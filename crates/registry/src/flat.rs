@@ -55,11 +55,11 @@ impl Flat {
             let address = self.tree.address(&entry.name);
             let id = Descriptor::name_and_version(&bytes).map_err(|error| {
                 let problem =
-                    format!("it is no component descriptor, and every file here has to be one: {error}");
+                    format!("the file is not a component descriptor, and each file of this folder must be one: {error}");
                 malformed(address.clone(), &problem)
             })?;
             if index.insert(id.clone(), bytes).is_some() {
-                let problem = format!("{}:{} is described by another file, too", id.0, id.1);
+                let problem = format!("{}:{} is also described by another file", id.0, id.1);
                 return Err(malformed(address, &problem));
             }
         }

@@ -244,7 +244,7 @@ impl Source {
 
 /// Start of the reason of [`SourceError::Failed`] for a failed connection. The rest differs from
 /// one failure to the next.
-pub(crate) const NO_ANSWER: &str = "the API server gives no answer";
+pub(crate) const NO_ANSWER: &str = "the API server does not answer";
 
 /// Converts an error of the client. Leaves out its text where that may quote an object.
 pub(crate) fn source_error(scope: &Scope, verb: &'static str, error: kube::Error) -> SourceError {

@@ -142,7 +142,7 @@ async fn changes_wait_for_nats(client: &Client, bus: &Bus, nats: &mut Nats, watc
 
 async fn changes_wait_for_the_api_server(client: &Client, bus: &Bus, gate: &Gate, watcher: &Running) {
     gate.set(false);
-    watcher.troubled("the API server gives no answer").await;
+    watcher.troubled("the API server does not answer").await;
     let missed = create(client, configmap("missed")).await;
     delete(client, configmap("meanwhile-0")).await;
     gate.set(true);

@@ -370,7 +370,7 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     .with_context(|| system.logs())?;
 
     system.plane.kill_api_server().await?;
-    let page = says(&reader, "/installations/team/shop", "gives no answer").await;
+    let page = says(&reader, "/installations/team/shop", "does not answer").await;
     let page = match page {
         Ok(page) => page,
         Err(error) => return Err(error.context(system.logs())),

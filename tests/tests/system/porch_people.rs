@@ -194,8 +194,12 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     says(&author, "propose", "Proposed").await?;
     let config = Path::new(path).join("config.yaml");
     fs::write(&config, fs::read_to_string(&config)?.replace("example.org", "edge.example.org"))?;
-    fails(&author, &["push", path], "package must be Draft (`reject` makes a proposed one a draft again")
-        .await?;
+    fails(
+        &author,
+        &["push", path],
+        "package must be Draft (`reject` turns a proposed revision into a draft again",
+    )
+    .await?;
     for verb in ["approve", "reject"] {
         fails(&author, &[verb, name], "cannot update resource \"packagerevisions/approval\"").await?;
     }
@@ -239,7 +243,7 @@ async fn decisions_that_meet_errors() -> Result<()> {
         store.server.fail(put(410, "the repository is served as v1alpha2"));
         author.alone(&["propose", name]).await?
     };
-    ensure!(text.contains("v1alpha2 (Groundwork speaks v1alpha1"), "{text}");
+    ensure!(text.contains("v1alpha2 (Groundwork uses v1alpha1"), "{text}");
     // After a conflict the command decides again on the new state. A decision whose answer is lost
     // counts as done.
     store.server.fail(put(500, "Internal error occurred: the object has been modified; please apply"));
@@ -258,7 +262,12 @@ async fn decisions_that_meet_errors() -> Result<()> {
     ensure!(lifecycle(&revision) == "Draft", "{revision}");
     let referenced = "packagerevisions \"x\" is forbidden: it is referenced as upstream by edge.other.w";
     store.server.fail(fault(&store, "DELETE", name, 403, referenced));
-    fails(&author, &["delete", name], "edge.other.w (delete first what is made of it)").await
+    fails(
+        &author,
+        &["delete", name],
+        "edge.other.w (first delete the package revisions that were made from it)",
+    )
+    .await
 }
 
 /// Each call requires the rights that the Porch server would require from the caller.
@@ -340,7 +349,7 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
             "package revision workspaceNames must be unique",
             Code::AlreadyExists,
             exists,
-            "take another workspace",
+            "use another workspace",
         ),
         (
             500,
@@ -357,7 +366,7 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
             "FORBIDDEN",
             "cannot create resource",
         ),
-        (410, "the repository is served as v1alpha2", Code::Unavailable, away, "Groundwork speaks v1alpha1"),
+        (410, "the repository is served as v1alpha2", Code::Unavailable, away, "Groundwork uses v1alpha1"),
         (422, "spec.tasks: Invalid value", Code::FailedPrecondition, refused, "spec.tasks: Invalid value"),
         (
             500,

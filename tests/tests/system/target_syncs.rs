@@ -120,7 +120,7 @@ async fn secrets_come_change_and_go(case: &Case<'_>, garden: &Garden) -> Result<
     until_well(case, "sync").await?;
     assert_eq!(target_names(case).await?, ["d.kubeconfig", "garden"]);
     case.change::<TargetSync>("sync", &json!({"spec": {"secretNameExpression": "["}})).await?;
-    until_error(case, "sync", "spec.secretNameExpression is no regular expression").await?;
+    until_error(case, "sync", "spec.secretNameExpression is not a valid regular expression").await?;
     case.change::<TargetSync>("sync", &json!({"spec": {"secretNameExpression": r"\.kubeconfig$"}})).await?;
     until_well(case, "sync").await?;
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "d.kubeconfig", "garden"]);

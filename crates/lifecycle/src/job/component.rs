@@ -154,7 +154,7 @@ fn warning(object: &str, finding: &Finding) -> Warning {
         ),
         Finding::ReplacesNothing { rule } => (*rule, "replaces nothing: its substitution is empty"),
         Finding::UntypedRepository { rule } => {
-            (*rule, "puts in a repositoryContext without a type, which no lookup can use")
+            (*rule, "sets a repositoryContext without a type, which cannot be used")
         }
     };
     Warning {

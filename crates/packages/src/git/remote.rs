@@ -22,7 +22,8 @@ const TRANSFER: u32 = 4;
 /// limit of an answer.
 const SLOWEST: &str = "1000";
 /// Message for a server that does not speak the git protocol.
-const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
+const NO_GIT: &str =
+    "answers, but not as a git server: spec.git.repo must be the address of a git repository";
 /// Size above which objects of a fetch are streamed to the disk, instead of being held in memory.
 const BIG_FILE: &str = "4m";
 /// Limit for a single allocation of `git` in MiB, so that a hostile commit or tree cannot fill the
@@ -108,7 +109,7 @@ pub enum RemoteError {
     #[error("{}: {words}", if *.has_credentials {
         "the remote refuses the credentials of spec.git.secretRef"
     } else {
-        "the remote asks for credentials, and spec.git.secretRef names none"
+        "the remote requires credentials: name a Secret with them in spec.git.secretRef"
     })]
     Unauthorized { has_credentials: bool, words: String },
     /// The server cannot push several refs atomically.
@@ -384,7 +385,7 @@ impl Remote {
             return Err(RemoteError::Failed(problem));
         }
         Err(self.explained(RemoteError::Failed(if words.is_empty() {
-            "git failed without a word".to_owned()
+            "git failed without a message".to_owned()
         } else {
             words
         })))
@@ -575,7 +576,7 @@ fn refusal(stdout: &str, stderr: &str) -> RemoteError {
         let text = [declined.join("; "), said.join(" ")].join(" ");
         return RemoteError::Declined(shortened(text.trim(), MAX_WORDS));
     }
-    RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
+    RemoteError::Failed(if words.is_empty() { "git push failed without a message".to_owned() } else { words })
 }
 
 /// Returns true if `git` has stopped because of its allocation limit.

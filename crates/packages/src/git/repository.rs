@@ -213,7 +213,7 @@ impl GitRepository {
         let branch = &self.settings.branch;
         if !self.settings.create_branch {
             return Err(StoreError::Refused(format!(
-                "branch {branch:?} does not exist in the repository; spec.git.createBranch makes it"
+                "branch {branch:?} does not exist in the repository; set spec.git.createBranch to create it"
             )));
         }
         let text = format!("# {}\n\nPackages.\n", self.settings.name);

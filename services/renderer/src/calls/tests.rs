@@ -352,7 +352,11 @@ fn exports_are_rendered_and_published() {
     assert_eq!(decode(&answer.exports["login"]), json!({"user": "bob", "password": "canary"}));
     assert!(answer.exports.contains_key("cluster") && !answer.exports.contains_key("surplus"));
     assert!(
-        answer.warnings.iter().any(|warning| warning.contains("does not declare: 1 beside")),
+        answer
+            .warnings
+            .iter()
+            .any(|warning| warning
+                .contains("1 exports are dropped because the blueprint does not declare them")),
         "{:?}",
         answer.warnings
     );
@@ -449,6 +453,6 @@ fn what_is_dropped_shows_no_value() {
     let answer = exported(input("{}", blueprint), &values);
     assert_eq!(
         answer.warnings,
-        ["exports are dropped that the blueprint does not declare: 1 beside those that it declares (url)"]
+        ["1 exports are dropped because the blueprint does not declare them; it declares (url)"]
     );
 }

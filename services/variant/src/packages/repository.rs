@@ -76,7 +76,7 @@ pub(crate) async fn handle(
             let (done, all) = (AtomicUsize::new(0), snapshot.revisions.len());
             let writing = write_objects(registered, &snapshot, listed, &done, objects);
             let text =
-                || Some(format!("{} of {all} package revisions are told", done.load(Ordering::Relaxed)));
+                || Some(format!("{} of {all} package revisions written", done.load(Ordering::Relaxed)));
             telling(&mut repository, objects, writing, text).await?;
             pause = if snapshot.left.is_some() { REST } else { Duration::MAX };
             Observed::of(&snapshot)

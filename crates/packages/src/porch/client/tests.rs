@@ -201,7 +201,7 @@ async fn who_serves_package_revisions_is_told_by_their_files() {
     let error = porch.is_served().await.unwrap_err();
     assert_eq!(
         (error.text.as_str(), error.is_unanswered),
-        ("the API server gives no answer: connection reset", false)
+        ("the API server does not answer: connection reset", false)
     );
     let asked = requests.lock().unwrap().clone();
     assert!(asked.iter().all(|(method, path, _)| method == "GET" && path == "/apis/porch.kpt.dev/v1alpha1"));
