@@ -273,7 +273,7 @@ async fn one_of_several_leads() {
     disappears(&bus, "configmaps", "contested").await;
     let settled = contents(&bus).await;
     frozen.signal("-CONT").await;
-    frozen.says("no longer leading").await;
+    frozen.says("no longer leads").await;
     assert!(is_leading(&leader) && !is_leading(&follower));
     // A new object is published once, by the leader. The thawed replica publishes nothing any more.
     let stored = leader.published("stored");

@@ -283,7 +283,8 @@ async fn revisions_of_others_are_told_and_left() -> Result<()> {
         case.create::<DeployItem>("web", &item(&case, &chart, namespace, &said)).await?;
         succeed(&case, "web", "1").await?;
         helm(&cluster, namespace, &["upgrade", "shop", &chart, "{\"color\": \"green\"}"]).await?;
-        let revision = format!("somebody else has made revision 2 of the release {namespace}/shop");
+        let revision =
+            format!("the release {namespace}/shop is at revision 2, which this item did not create");
         told(&case, "web", "True", &[&revision, ".data.color"]).await?;
         // Later checks reuse the findings of the first one, and report the same.
         checked(&cluster, &format!("/namespaces/{namespace}/configmaps/"), 4).await?;

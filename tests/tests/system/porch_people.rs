@@ -79,7 +79,7 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     let text = done(&author, &["push", path]).await?;
     ensure!(text == "edge.dns.v1: no file differs\n", "{text}");
     fs::write(copy.join("logo.bin"), [0xff, 0x00, 0xfe])?;
-    fails(&author, &["push", path], "\"logo.bin\" is no text in UTF-8").await?;
+    fails(&author, &["push", path], "\"logo.bin\" is not UTF-8 text").await?;
     fs::remove_file(copy.join("logo.bin"))?;
     fs::remove_file(copy.join("Kptfile"))?;
     fails(&author, &["push", path], "must contain Kptfile").await?;

@@ -137,7 +137,7 @@ async fn what_is_there_already_stays(case: &Case<'_>, garden: &Garden) -> Result
     ensure!(
         errors(&sync)
             .concat()
-            .contains("the secret e.kubeconfig of this namespace was not made by a TargetSync"),
+            .contains("the secret e.kubeconfig of this namespace was not created by a TargetSync"),
         "{:?}",
         errors(&sync)
     );
@@ -180,7 +180,7 @@ async fn a_source_that_does_not_answer(case: &Case<'_>, garden: &Garden) -> Resu
 async fn two_stop_both(case: &Case<'_>, garden: &Garden) -> Result<()> {
     case.create::<TargetSync>("another", &garden.sync(&json!({"secretNameExpression": "*"}))).await?;
     for name in ["another", "sync"] {
-        until_error(case, name, "there may be one TargetSync in a namespace").await?;
+        until_error(case, name, "a namespace may have only one TargetSync").await?;
         case.warnings_with::<TargetSync>(name, "SeveralTargetSyncs").await?;
     }
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "e.kubeconfig", "garden"]);

@@ -81,16 +81,16 @@ fn a_call_brings_only_so_many_objects_files_and_values() {
     let given = RenderInput { given: values(), ..RenderInput::default() };
     let state = RenderInput { state: values(), ..RenderInput::default() };
     for (input, text) in [
-        (objects, "inline.objects: there are 1001 objects, a call may bring 1000"),
-        (files, "inline.blueprint: there are 1001 files, a call may bring 1000"),
-        (given, "inline.given: there are 1001 values, a call may bring 1000"),
-        (state, "inline.state: there are 1001 values, a call may bring 1000"),
+        (objects, "inline.objects: there are 1001 objects; a call may have at most 1000"),
+        (files, "inline.blueprint: there are 1001 files; a call may have at most 1000"),
+        (given, "inline.given: there are 1001 values; a call may have at most 1000"),
+        (state, "inline.state: there are 1001 values; a call may have at most 1000"),
     ] {
         assert_eq!(refused(input), text);
     }
     let exports = WireValues { data_objects: values(), ..WireValues::default() };
     let told = export_values(&exports).unwrap_err();
-    assert_eq!(told.message(), "values.data_objects: there are 1001 values, a call may bring 1000");
+    assert_eq!(told.message(), "values.data_objects: there are 1001 values; a call may have at most 1000");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn inline_input_gives_children_and_state() {
     assert_eq!(first.dropped.len(), 1);
     assert!(first.dropped[0].contains("\"first\": data import \"color\" is dropped"), "{:?}", first.dropped);
     assert!(
-        first.warnings.contains(&"given \"sise\": the blueprint imports nothing of this name".to_owned()),
+        first.warnings.contains(&"given \"sise\": the blueprint has no import of this name".to_owned()),
         "{:?}",
         first.warnings
     );
