@@ -329,7 +329,7 @@ impl Installations {
                     let began = Instant::now();
                     let prepared = self.renderings.prepare(tree, request.objects).await?;
                     let error = prepared.error.as_ref();
-                    narration::tell_rendering(scribe, tree, "what lies below", began, error);
+                    narration::tell_rendering(scribe, tree, "the objects below", began, error);
                     narration::tell_sources(scribe, tree, &prepared.sources);
                     log_shortened(error);
                     let job = &prepared.job_id;

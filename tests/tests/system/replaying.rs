@@ -118,7 +118,7 @@ async fn the_journal_says_why_jobs_went_as_they_did() -> Result<()> {
     for (kind, what, begin) in [
         ("Installation", "event", "an event reported"),
         ("Installation", "write", "begins the job"),
-        ("Installation", "decision", "rendered what lies below"),
+        ("Installation", "decision", "rendered the objects below"),
         ("Installation", "decision", "the nested installation \"web\" is written in subinstallations[0] ("),
         ("Installation", "write", "creates it"),
         ("DeployItem", "write", "creates it"),

@@ -154,7 +154,7 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
         return vec![
             condition(READY, false, NOT_REQUESTED, message.to_owned()),
             condition(RECONCILING, false, NOT_REQUESTED, "no job is running".to_owned()),
-            condition(STALLED, false, NOT_REQUESTED, "nothing is in the way".to_owned()),
+            condition(STALLED, false, NOT_REQUESTED, "no failed job blocks progress".to_owned()),
         ];
     }
     let ready = match (succeeded, failed) {
@@ -170,7 +170,7 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     let stalled = if failed {
         condition(STALLED, true, reason, said("the last job failed"))
     } else {
-        condition(STALLED, false, current, "nothing is in the way".to_owned())
+        condition(STALLED, false, current, "no failed job blocks progress".to_owned())
     };
     vec![ready, reconciling, stalled]
 }

@@ -199,10 +199,7 @@ fn one_revision_is_its_own_problem_alone() {
         ("aliases/v1: ", "the document contains excessive aliasing"),
         ("labels/v1: ", "the data of the Kptfile and the commit of the revision has"),
         ("broken/v1: ", "it cannot be fetched: "),
-        (
-            "long/v1: ",
-            "it cannot be fetched: a commit, tree or tag, or what a file is stored as a difference to, is larger",
-        ),
+        ("long/v1: ", "it cannot be fetched: a commit, tree, tag or the base of a delta is larger"),
         ("wordy/v1: ", "has 2097302 bytes, more than the allowed 1048576"),
     ] {
         let found = snapshot.problems.iter().find(|found| found.starts_with(place));

@@ -64,7 +64,7 @@ pub enum ObjectsError {
     #[error("{0}")]
     Known(String),
     /// The repository was changed or deleted.
-    #[error("the Repository was changed or deleted meanwhile")]
+    #[error("the Repository was changed or deleted in the meantime")]
     Interrupted,
     /// The time of the look is up; see [`crate::git::limits::Look`].
     #[error("reading the repository takes longer than {} s at a time", crate::git::limits::LOOK.as_secs())]

@@ -120,7 +120,7 @@ pub enum RemoteError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The repository was changed or deleted.
-    #[error("the Repository was changed or deleted meanwhile")]
+    #[error("the Repository was changed or deleted in the meantime")]
     Interrupted,
     /// A ref has another value than expected.
     #[error("the object has been modified; please apply your changes to the latest version and try again")]
@@ -588,7 +588,7 @@ fn is_allocation(words: &str) -> bool {
 fn limit_in(words: &str) -> Option<String> {
     if is_allocation(words) {
         return Some(format!(
-            "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
+            "a commit, tree, tag or the base of a delta is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
         ));
     }
     // Signal 25 is SIGXFSZ, for a file that exceeds its limit.

@@ -312,7 +312,7 @@ async fn rules_are_explained() {
         (answer.rules[0].outcome(), &answer.rules[0].differing[..]),
         (Outcome::NotMatched, &["componentName".to_owned()][..])
     );
-    assert_eq!(answer.findings, ["rule 2 of my-overwrites replaces nothing: its substitution is empty"]);
+    assert_eq!(answer.findings, ["rule 2 of my-overwrites has no effect: its substitution is empty"]);
 
     // A rule without a component name would match every component, so the misspelt field must be
     // refused.
