@@ -421,7 +421,7 @@ fn descriptors() {
         (
             "lists in lists",
             format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
-            "each file of this folder must be one: component descriptor is not valid YAML: ",
+            "each file here must be one: component descriptor is not valid YAML: ",
         ),
         ("100,000 resources", resources, TOO_LARGE),
     ] {

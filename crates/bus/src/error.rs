@@ -60,10 +60,10 @@ pub enum BusError {
         server: String,
     },
     /// The stream is missing.
-    #[error("the stream {} is missing: the watcher creates it when it runs", crate::STREAM)]
+    #[error("the stream {} is missing: start the watcher, which creates it", crate::STREAM)]
     StreamNotFound,
     /// The journal is missing.
-    #[error("the stream {} of the journal is missing: the watcher creates it when it runs", crate::JOURNAL)]
+    #[error("the stream {} of the journal is missing: start the watcher, which creates it", crate::JOURNAL)]
     JournalNotFound,
     /// The stream has lost its last messages. The watcher fills it again.
     #[error(
@@ -168,7 +168,7 @@ pub enum PublishError {
     #[error("another publisher wrote {subject} since it was read; read it again")]
     Superseded { subject: String },
     /// The stream is missing.
-    #[error("the stream {} is missing: the watcher creates it when it runs", crate::STREAM)]
+    #[error("the stream {} is missing: start the watcher, which creates it", crate::STREAM)]
     StreamNotFound,
     /// The record is larger than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
     #[error("the event of {object} has {size} bytes; an event may have at most {}", crate::MAX_EVENT_BYTES)]

@@ -70,8 +70,8 @@ pub enum SignatureError {
     #[error("cannot compute the digest of resource {resource:?} of component {component}: {source}")]
     Repository { resource: String, component: String, source: RepositoryError },
     #[error(
-        "cannot compute the digest {algorithm:?} of resource {resource:?} of component {component}, whose access is \
-         {access}"
+        "cannot compute the digest {algorithm:?} of resource {resource:?} of component {component}: its access \
+         ({access}) does not support this algorithm"
     )]
     Unsupported { algorithm: String, resource: String, component: String, access: String },
 }
@@ -339,7 +339,7 @@ fn content_digest(
         algorithm: recorded.as_ref().map_or_else(String::new, |digest| digest.algorithm.clone()),
         resource: resource.name.clone(),
         component: component.to_owned(),
-        access: format!("not supported ({})", resource.access()),
+        access: format!("of unknown type {}", resource.access()),
     })?;
     let (hash, algorithm) = match &recorded {
         Some(recorded) => (recorded.hash.clone(), recorded.algorithm.clone()),

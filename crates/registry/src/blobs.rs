@@ -180,6 +180,7 @@ pub(crate) fn parse(
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(address: &str, bytes: &[u8]) -> Result<T, RepositoryError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| malformed(address.to_owned(), &format!("not the expected JSON: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| {
+        malformed(address.to_owned(), &format!("the content is not the expected JSON: {error}"))
+    })
 }

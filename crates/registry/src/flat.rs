@@ -54,8 +54,9 @@ impl Flat {
             let bytes = self.tree.read(&entry.name, LARGEST_DOCUMENT)?;
             let address = self.tree.address(&entry.name);
             let id = Descriptor::name_and_version(&bytes).map_err(|error| {
-                let problem =
-                    format!("the file is not a component descriptor, and each file of this folder must be one: {error}");
+                let problem = format!(
+                    "the file is not a component descriptor, but each file here must be one: {error}"
+                );
                 malformed(address.clone(), &problem)
             })?;
             if index.insert(id.clone(), bytes).is_some() {

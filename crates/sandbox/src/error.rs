@@ -8,7 +8,8 @@ use std::time::Duration;
 pub enum WorkError {
     /// The work exceeds its memory limit, `limit` in bytes.
     #[error(
-        "it needs more than the {} MiB of memory that it may use (--worker-memory); reduce the work, or divide it", .limit >> 20
+        "it needs more than the {} MiB of memory that it may use (--worker-memory); reduce the work, or divide it",
+        .limit >> 20
     )]
     Memory { limit: u64 },
     /// All work together exceeds the limit, `limit` in bytes, and this work uses the most.

@@ -215,7 +215,7 @@ impl Lease<'_> {
                 Err(error) => {
                     shared.metrics.failed(error);
                     let (pool, reason) = (shared.options.pool, error.reason());
-                    tracing::warn!(pool, reason, %error, "the work in a worker process failed; the process is replaced");
+                    tracing::warn!(pool, reason, %error, "the work in a worker failed; its process is replaced");
                     shared.count_out(1);
                     self.worker = None;
                     // Earlier work in the same process may be the reason, so run the work once more

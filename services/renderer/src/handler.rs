@@ -465,7 +465,8 @@ fn log_shortened(error: Option<&OperationError>) {
     let Some(error) = error else { return };
     if is_shortened(&error.message) {
         let OperationError { operation, reason, message, .. } = error;
-        tracing::warn!(%operation, %reason, error = message, "a message is too long for the status; this is all of it");
+        tracing::warn!(%operation, %reason, error = message, "a message is too long for the status; the field error \
+                                                              has all of it");
     }
 }
 

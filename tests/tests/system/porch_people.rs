@@ -197,7 +197,7 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     fails(
         &author,
         &["push", path],
-        "package must be Draft (`reject` turns a proposed revision into a draft again",
+        "package must be Draft (`reject` makes a proposed revision a draft again",
     )
     .await?;
     for verb in ["approve", "reject"] {

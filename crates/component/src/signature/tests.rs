@@ -250,7 +250,7 @@ fn unknown_algorithms() {
         (
             "/component/resources/2/digest/normalisationAlgorithm",
             "genericBlobDigest/v1",
-            "whose access is not supported",
+            "its access (of unknown type",
         ),
     ] {
         let message = altered(pointer, value);

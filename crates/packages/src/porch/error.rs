@@ -171,7 +171,7 @@ impl PorchError {
             Meaning::Conflict => "another client changed the package in the meantime: read it again".to_owned(),
             Meaning::AlreadyExists => "use another workspace, or continue with the existing revision".to_owned(),
             Meaning::NotDraft => {
-                "`reject` turns a proposed revision into a draft again, `copy` continues from a published one".to_owned()
+                "`reject` makes a proposed revision a draft again, `copy` continues from a published one".to_owned()
             }
             Meaning::IsUpstream => "first delete the package revisions that were made from it".to_owned(),
             Meaning::DeletionNotProposed => "`propose-deletion` first".to_owned(),
@@ -330,7 +330,7 @@ mod tests {
             (
                 500,
                 "package must be Draft",
-                "package must be Draft (`reject` turns a proposed revision into a draft again, `copy` continues from a \
+                "package must be Draft (`reject` makes a proposed revision a draft again, `copy` continues from a \
                  published one)",
             ),
             (

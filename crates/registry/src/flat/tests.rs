@@ -141,7 +141,7 @@ fn directories_with_something_else() {
     assert!(error.ends_with("example.org/a:1.0.0+7 is also described by another file"), "{error}");
     std::fs::write(folder.path().join("two"), "no descriptor").unwrap();
     let error = store.descriptor("example.org/a", "1.0.0+7").unwrap_err().to_string();
-    let problem = "the file is not a component descriptor, and each file of this folder must be one: component \
-                   descriptor has no name or no version";
+    let problem = "the file is not a component descriptor, but each file here must be one: component descriptor has no \
+                   name or no version";
     assert!(error.contains(problem), "{error}");
 }

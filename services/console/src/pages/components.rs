@@ -237,7 +237,7 @@ impl Page for ClosurePage {
                     @for rule in &self.rules {
                         li value=(rule.rule) {
                             strong { (rule.outcome) }
-                            @if !rule.differing.is_empty() { ", because these attributes differ: " (rule.differing.join(", ")) }
+                            @if !rule.differing.is_empty() { ", mismatch in " (rule.differing.join(", ")) }
                             @if !rule.conflicts.is_empty() { ", already set: " (rule.conflicts.join(", ")) }
                         }
                     }
