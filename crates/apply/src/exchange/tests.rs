@@ -171,7 +171,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
     for _ in 0..3 {
         let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
         assert_eq!(error, unasked("get", Unasked::Resting { seconds: 60 }));
-        assert!(error.to_string().contains("left alone for 60 s (Retry-After)"), "{error}");
+        assert!(error.to_string().contains("asked for a pause of 60 s (Retry-After)"), "{error}");
     }
     assert!(cluster.rest().is_some());
     // A cluster with another field manager shares the pause.
