@@ -250,7 +250,7 @@ fn trees_without_number_are_read_once() {
     raw.tag("full", &raw.tree(&[("100644", "Kptfile", &id), ("40000", "a", &nest(&raw.package(KPTFILE)))]));
     publish(&raw.tree(&[]));
     let snapshot = synced(&repository);
-    let told = "full/v1: package \"full\": it has more than 20000 files";
+    let told = "full/v1: package \"full\": more than 20000 files";
     assert!(snapshot.problems.iter().any(|problem| problem.starts_with(told)), "{:#?}", snapshot.problems);
     assert_eq!(names(&snapshot), ["stranger.good.main", "stranger.good.v1"]);
 }
