@@ -54,7 +54,7 @@ enum EventsError {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Bus(#[from] BusError),
-    #[error("{name:?} is no kind that is watched; these are: {known}")]
+    #[error("kind {name:?} is not watched; use one of: {known}")]
     Kind { name: String, known: String },
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
@@ -388,7 +388,7 @@ mod tests {
         }
         let unknown = kind("widgets").unwrap_err().to_string();
         assert!(
-            unknown.contains("\"widgets\" is no kind that is watched; these are: installations, "),
+            unknown.contains("kind \"widgets\" is not watched; use one of: installations, "),
             "{unknown}"
         );
     }

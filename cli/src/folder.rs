@@ -21,9 +21,9 @@ pub(crate) enum FolderError {
     Name { folder: PathBuf, source: NameError },
     #[error("{path}: the name is not UTF-8", path = path.display())]
     NotUtf8 { path: PathBuf },
-    #[error("{path} is no folder, and links are not followed: move it away", path = path.display())]
+    #[error("{path} is not a folder, and links are not followed: move it away", path = path.display())]
     NoFolder { path: PathBuf },
-    #[error("{path} is no file that could be replaced: move it away", path = path.display())]
+    #[error("{path} is not a regular file, so it is not replaced: move it away", path = path.display())]
     NoFile { path: PathBuf },
 }
 
@@ -116,7 +116,7 @@ impl Folder {
         let failed = |source| FolderError::Read { path: self.path.join(name), source };
         // Opening a pipe without a writer would block without end.
         if self.metadata(name)?.is_some_and(|found| !found.is_file()) {
-            return Err(failed(io::Error::other("it is no regular file")));
+            return Err(failed(io::Error::other("not a regular file")));
         }
         let mut options = OpenOptions::new();
         let mut file =

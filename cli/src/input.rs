@@ -85,7 +85,7 @@ fn files(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
         entries.filter_map(Result::ok).map(|entry| entry.path()).filter(is_manifest).collect();
     files.sort();
     if files.is_empty() {
-        let message = format!("directory {} holds no manifests (*.yaml, *.yml, *.json)", path.display());
+        let message = format!("directory {} contains no manifests (*.yaml, *.yml, *.json)", path.display());
         diagnostics.push(Diagnostic::error(message));
     }
     files

@@ -58,7 +58,7 @@ pub(crate) fn installation_name(text: &str) -> Result<InstallationName, String> 
         None => (None, text),
     };
     if !is_dns_subdomain(name) {
-        return Err("a name is expected as objects have it, or NAMESPACE/NAME".to_owned());
+        return Err("a Kubernetes object name or NAMESPACE/NAME is expected".to_owned());
     }
     Ok(InstallationName { namespace: prefix, name: name.to_owned() })
 }
@@ -81,7 +81,7 @@ pub(crate) enum LiveError {
     Api(#[from] ApiError),
     #[error("cannot {verb} {plural} in the namespace {namespace}: {problem}")]
     Watch { verb: &'static str, plural: &'static str, namespace: String, problem: String, is_final: bool },
-    #[error("there is no Installation {name} in the namespace {namespace}")]
+    #[error("Installation {name} does not exist in namespace {namespace}")]
     Missing { namespace: String, name: String },
     #[error("{0}")]
     Refused(String),
@@ -118,7 +118,8 @@ pub(crate) fn is_final(error: &kube::Error) -> bool {
 pub(crate) fn next_page(asked: &ListParams, token: Option<String>) -> Result<Option<ListParams>, LiveError> {
     let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
     if asked.continue_token.as_ref() == Some(&token) {
-        let text = "the API server gives a list that leads back to a page that it had already";
+        let text =
+            "the API server answered a list request with the continue token of a page that was already read";
         return Err(LiveError::Refused(text.to_owned()));
     }
     Ok(Some(asked.clone().continue_token(&token)))

@@ -7,6 +7,9 @@ pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
     if is_dns_label(text) {
         Ok(text.to_owned())
     } else {
-        Err("a namespace is at most 63 of a-z, 0-9 and dashes, with a letter or digit at both ends")
+        Err(
+            "a namespace consists of at most 63 characters (a-z, 0-9 and dashes) and starts and ends with a letter or \
+             digit",
+        )
     }
 }

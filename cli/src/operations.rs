@@ -77,12 +77,12 @@ pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
         let cluster = Cluster::connect("reconcile").await?;
         let (namespace, name) = cluster.place(&arguments.target.installation, &arguments.target.namespace);
         let installation = cluster.installation(&namespace, &name).await?;
-        refuse_nested(&cluster, &installation, "a job begins at the root").await?;
+        refuse_nested(&cluster, &installation, "jobs start at the root Installation").await?;
         let former = job_of(&installation);
         let is_running = installation.job().is_running();
         warn_ignored(&installation);
         annotate(&cluster, &namespace, &name, &[(annotation::OPERATION, operation::RECONCILE)]).await?;
-        let when = if is_running { "; it begins when the one that runs has ended" } else { "" };
+        let when = if is_running { "; it starts when the running job has ended" } else { "" };
         stdout::write(&format!("{namespace}/{name}: a job is requested{when}\n"));
         let ended = |node: Option<&Node>| match node {
             None => Some(Ending::Failed),
@@ -91,7 +91,7 @@ pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
             // replaces the annotation (`installations.md` 3.1).
             Some(node) if node.job_id == former => {
                 let text =
-                    format!("{namespace}/{name}: the request was replaced or removed, no job has begun");
+                    format!("{namespace}/{name}: the request was replaced or removed, and no job started");
                 diagnostic::print(&[Diagnostic::error(text)]);
                 Some(Ending::Failed)
             }
@@ -108,11 +108,12 @@ pub(crate) fn interrupt(arguments: &InterruptArguments) -> Ending {
         let (namespace, name) = cluster.place(&arguments.target.installation, &arguments.target.namespace);
         let installation = cluster.installation(&namespace, &name).await?;
         if !installation.job().is_running() {
-            return Err(LiveError::Refused(format!("{namespace}/{name}: no job runs")));
+            return Err(LiveError::Refused(format!("{namespace}/{name}: no job is running")));
         }
         if requested(&installation) == Some(operation::RECONCILE) {
-            let text =
-                format!("{namespace}/{name}: the job that was requested behind the running one is dropped");
+            let text = format!(
+                "{namespace}/{name}: the job that was requested to follow the running one is dropped"
+            );
             diagnostic::print(&[Diagnostic::warning(text)]);
         }
         annotate(&cluster, &namespace, &name, &[(annotation::OPERATION, operation::INTERRUPT)]).await?;
@@ -136,7 +137,8 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
         if arguments.force_cleanup {
             return force_cleanup(&cluster, &namespace, &name).await;
         }
-        let hint = "its parent makes it again: take it out of the blueprint, or delete the root";
+        let hint =
+            "its parent would create it again: remove it from the blueprint, or delete the root Installation";
         refuse_nested(&cluster, &installation, hint).await?;
         // If a deletion runs already, wait for that one.
         let deletes_already = installation.phase().is_of_deletion() && installation.job().is_running();
@@ -200,7 +202,9 @@ impl WaitForJob {
         let ending = match tokio::time::timeout(limit, waiting).await {
             Ok(ending) => ending?,
             Err(_) => {
-                let text = format!("{namespace}/{name}: the job has not ended in time; it goes on");
+                let text = format!(
+                    "{namespace}/{name}: the job did not end within --timeout; it continues in the cluster"
+                );
                 diagnostic::print(&[Diagnostic::error(text)]);
                 Ending::Failed
             }
@@ -226,7 +230,7 @@ fn requested(installation: &Installation) -> Option<&str> {
 fn warn_ignored(installation: &Installation) {
     if installation.annotations().get(annotation::IGNORE).is_some_and(|value| value == "true") {
         let text = format!(
-            "{} carries the annotation {}: nothing happens until it is removed",
+            "{} has the annotation {}: services ignore the request until the annotation is removed",
             installation.name_any(),
             annotation::IGNORE
         );

@@ -44,7 +44,7 @@ impl FromStr for RenderOutput {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("dir=") {
-            Some("") => Err("the path behind dir= is empty".to_owned()),
+            Some("") => Err("the path after dir= is empty".to_owned()),
             Some(path) => Ok(Self::Folder(path.into())),
             None => OutputFormat::from_str(text, false)
                 .map(Self::Print)

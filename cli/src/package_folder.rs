@@ -18,11 +18,13 @@ const HIDDEN: &str = ".git";
 pub(crate) enum PackageError {
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("{folder}: a package holds files and folders, and no link: {path:?} is neither")]
+    #[error(
+        "{folder}: {path:?} is neither a file nor a folder; a package cannot contain links or special files"
+    )]
     Link { folder: String, path: String },
-    #[error("nothing is written into {folder}: the package has a file that may not be there: {source}")]
+    #[error("no file was written into {folder}: the package contains a file that is not allowed: {source}")]
     Name { folder: String, source: NameError },
-    #[error("{folder} is not empty and holds no package: name another folder")]
+    #[error("{folder} is not empty and does not contain a package: name another folder")]
     Used { folder: String },
 }
 

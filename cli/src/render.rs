@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     let repositories =
         stores::repositories(arguments.repositories.as_deref(), &arguments.paths, &mut diagnostics);
     if inventory.installations.is_empty() && diagnostics.is_empty() {
-        diagnostics.push(Diagnostic::error("the input holds no Installation"));
+        diagnostics.push(Diagnostic::error("the input contains no Installation"));
     }
     let items = ItemExports::read(arguments.exports.as_deref()).map_err(|error| diagnostics.push(error));
     let states = StateFile::read(arguments.state.as_deref()).map_err(|error| diagnostics.push(error));
@@ -89,8 +89,10 @@ fn unused(runner: &Runner<'_>, renderings: &[Rendering]) -> Vec<Diagnostic> {
         Diagnostic::warning(format!("--set {name}: no blueprint of an Installation in the input imports it"))
     });
     let exports = runner.items.unused();
-    let exports = exports
-        .iter()
-        .map(|item| Diagnostic::warning(format!("--exports: there is no deploy item {item:?}")));
+    let exports = exports.iter().map(|item| {
+        Diagnostic::warning(format!(
+            "--exports: deploy item {item:?} does not exist in the rendered blueprint"
+        ))
+    });
     set.chain(exports).collect()
 }

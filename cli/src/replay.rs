@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Ending {
                 entries.extend(answer.entries);
                 // A service that ignores the limit must not fill the memory.
                 if entries.len() > most {
-                    let text = format!("the service tells more than the {most} entries that were asked for");
+                    let text = format!("the service sent more than the {most} entries of --limit");
                     return Err(live::LiveError::Refused(text));
                 }
             }
@@ -113,17 +113,21 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Ending {
         }
         out.flush()?;
         if is_truncated {
-            eprintln!("note: there is more than these {} entries; ask for more with --limit", entries.len());
+            eprintln!(
+                "note: the journal has more than these {} entries; raise --limit to read them",
+                entries.len()
+            );
         }
         Ok(Ending::Rendered)
     })
 }
 
 fn nothing(namespace: &str, name: &str, arguments: &ReplayArguments) -> Ending {
-    let when = arguments.at.map(|at| format!(" at {at} or before it")).unwrap_or_default();
+    let when = arguments.at.map(|at| format!(" at or before {at}")).unwrap_or_default();
     eprintln!(
-        "the journal has nothing of a job of the Installation {namespace}/{name}{when}: none has run since the journal is kept, or what was \
-         told of it is older or more than the journal keeps (GROUNDWORK_JOURNAL_MAX_AGE and GROUNDWORK_JOURNAL_MAX_BYTES of the watcher)"
+        "the journal has no entry about a job of Installation {namespace}/{name}{when}: no job has run since the \
+         journal exists, or its entries were removed by the limits of the journal (GROUNDWORK_JOURNAL_MAX_AGE and \
+         GROUNDWORK_JOURNAL_MAX_BYTES of the watcher)"
     );
     Ending::Failed
 }

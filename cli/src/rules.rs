@@ -12,7 +12,7 @@ const FAINT: Style = Style::new().dimmed();
 pub(crate) fn describe(index: usize, rule: &Rule, outcome: &RuleOutcome) -> String {
     let (style, word, detail) = match outcome {
         RuleOutcome::Applied if rule.substitution.specified().is_empty() => {
-            (FAINT, "matched", "replaces nothing".to_owned())
+            (FAINT, "matched", "no substitution".to_owned())
         }
         RuleOutcome::Applied => (GOOD, "applied", assignments(&rule.substitution)),
         RuleOutcome::Ignored(conflicts) => {

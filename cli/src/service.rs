@@ -23,9 +23,8 @@ pub(crate) async fn connect(
     token_file: Option<&Path>,
 ) -> Result<(Channel, Client), LiveError> {
     let failed = |text: String| LiveError::Refused(text);
-    let config = kube::Config::infer()
-        .await
-        .map_err(|error| failed(format!("there is no kube context to go by: {error}")))?;
+    let config =
+        kube::Config::infer().await.map_err(|error| failed(format!("no usable kube context: {error}")))?;
     let context = &config.auth_info;
     let token = match (token_file, &context.token, &context.token_file) {
         (Some(file), ..) => TokenSource::of_file(Some(file.to_owned())),
@@ -33,8 +32,8 @@ pub(crate) async fn connect(
         (None, None, Some(file)) => TokenSource::of_file(Some(file.into())),
         (None, None, None) => {
             return Err(failed(
-                "the kube context has no bearer token to show to the service: write one to a file (kubectl create token NAME) and \
-                 give it with --token-file"
+                "the kube context has no bearer token for the service: write a token to a file (kubectl create token \
+                 NAME) and name the file with --token-file"
                     .to_owned(),
             ));
         }
@@ -57,7 +56,8 @@ const ANSWER: Duration = Duration::from_secs(300);
 /// Those of the answer, and a timeout.
 pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, LiveError>>) -> Result<T, LiveError> {
     let late = || {
-        let text = "the service has not ended its answer within 300 s: try again, or look into its log";
+        let text = "the service did not complete its answer within 300 s: try again, or look into the log of the \
+                    service";
         LiveError::Refused(text.to_owned())
     };
     tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(late()))
@@ -72,7 +72,8 @@ pub(crate) fn refused(status: Status) -> LiveError {
     LiveError::Refused(match std::error::Error::source(&status) {
         None => words.into_owned(),
         Some(_) => format!(
-            "the server that --server names does not answer as a service of Groundwork does: {words}; check the address, and the log of the service"
+            "the server of --server does not answer like a Groundwork service: {words}; check the address and the log \
+             of the service"
         ),
     })
 }

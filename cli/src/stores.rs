@@ -35,7 +35,7 @@ pub(crate) fn repositories(
                 if let Err(context) = merged.merge(map) {
                     let file = file.display();
                     let message = format!(
-                        "{file}: the repository context {context} is mapped to another directory already"
+                        "{file}: another file already maps the repository context {context} to another directory"
                     );
                     diagnostics.push(Diagnostic::error(message));
                 }

@@ -180,7 +180,7 @@ fn expand(arguments: &ExpandArguments) -> Ending {
                 let nothing = target_counts.iter().enumerate().filter(|(_, count)| **count == 0);
                 diagnostics.extend(nothing.map(|(index, _)| {
                     let field = format!("spec.targets[{index}]");
-                    let message = format!("{title}: {field} selects nothing");
+                    let message = format!("{title}: {field} selects no repository or object");
                     Diagnostic::warning(message).at(&set.document.source, place(set.document, &field))
                 }));
                 variants.extend(found);
@@ -344,7 +344,7 @@ impl<'a> Cluster<'a> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Self> {
         Self::with(documents, namespace, diagnostics, |cluster| {
-            cluster.sets.is_empty().then_some("the input holds no PackageVariantSet")
+            cluster.sets.is_empty().then_some("the input contains no PackageVariantSet")
         })
     }
 
@@ -357,7 +357,7 @@ impl<'a> Cluster<'a> {
     ) -> Option<Self> {
         Self::with(documents, namespace, diagnostics, |cluster| {
             let is_empty = cluster.sets.is_empty() && cluster.variants.is_empty();
-            is_empty.then_some("the input holds neither a PackageVariant nor a PackageVariantSet")
+            is_empty.then_some("the input contains neither a PackageVariant nor a PackageVariantSet")
         })
     }
 

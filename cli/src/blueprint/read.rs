@@ -42,7 +42,7 @@ pub(super) fn no_blueprint(path: &Path, error: &PathError) -> String {
     } else {
         String::new()
     };
-    format!("{} is no blueprint: {BLUEPRINT_FILE}: {error}{hint}", path.display())
+    format!("{} is not a blueprint: {BLUEPRINT_FILE}: {error}{hint}", path.display())
 }
 
 fn archive(path: &Path) -> Result<Filesystem, String> {
@@ -63,7 +63,7 @@ fn archive(path: &Path) -> Result<Filesystem, String> {
         if is_archive {
             format!("cannot read {shown}: {error}")
         } else {
-            format!("{shown} is neither a directory nor a tar archive, compressed with gzip or not")
+            format!("{shown} is neither a directory nor a tar archive (plain or compressed with gzip)")
         }
     })
 }
@@ -72,7 +72,7 @@ fn bounded(reader: impl Read, limit: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(std::io::Error::other(format!("there is more than {limit} bytes")));
+        return Err(std::io::Error::other(format!("the file is larger than {limit} bytes")));
     }
     Ok(bytes)
 }
@@ -93,12 +93,14 @@ impl Reader {
             let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
             let failed = |error: std::io::Error| format!("{name}: {error}");
             self.left.entries = self.left.entries.checked_sub(1).ok_or_else(|| {
-                format!("the directory holds more than {} files and directories", limits.entries)
+                format!("the directory contains more than {} files and directories", limits.entries)
             })?;
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() {
                 if depth >= DEEPEST {
-                    return Err(format!("{name}: there are more than {DEEPEST} directories in each other"));
+                    return Err(format!(
+                        "{name}: the directories are nested more than {DEEPEST} levels deep"
+                    ));
                 }
                 self.directory(&entry.path(), &format!("{name}/"), depth + 1)?;
             } else if kind.is_symlink() {
@@ -108,7 +110,7 @@ impl Reader {
             } else if kind.is_file() {
                 let content = File::open(entry.path()).and_then(|file| bounded(file, self.left.bytes));
                 let content = content.map_err(|error| {
-                    format!("{name}: {error} (a blueprint has no more than {} bytes)", limits.bytes)
+                    format!("{name}: {error} (a blueprint may have at most {} bytes)", limits.bytes)
                 })?;
                 self.left.bytes -= content.len() as u64;
                 self.files.insert(&name, content).map_err(|error| error.to_string())?;
@@ -138,7 +140,7 @@ mod tests {
         let mut reader =
             Reader { files: Filesystem::default(), left: ArchiveLimits { bytes: 10, entries: 10 } };
         let error = reader.directory(path, "", 0).unwrap_err();
-        assert!(error.contains("there is more than"), "{error}");
+        assert!(error.contains("the file is larger than"), "{error}");
         reader.left = ArchiveLimits { bytes: 100, entries: 3 };
         let error = reader.directory(path, "", 0).unwrap_err();
         assert!(error.contains("files and directories"), "{error}");

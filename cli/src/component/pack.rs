@@ -109,8 +109,10 @@ fn check_directory(target: &Path) -> Result<(), Diagnostic> {
     if is_free {
         return Ok(());
     }
-    let message =
-        format!("{} is there, and is no transport archive that could be replaced", target.display());
+    let message = format!(
+        "{} exists and is not a transport archive, so it is not replaced: remove it, or name another file",
+        target.display()
+    );
     Err(Diagnostic::error(message))
 }
 

@@ -42,13 +42,13 @@ pub(super) fn run(arguments: &PushArguments) -> Result<Ending, Diagnostic> {
     let registry = Registry::new(&arguments.to, docker_config.clone(), ca.clone())
         .map_err(|problem| Diagnostic::error(format!("--to: {problem}")))?;
     let staging =
-        tempfile::tempdir().map_err(|error| failed(&format!("cannot make a folder for a while: {error}")))?;
+        tempfile::tempdir().map_err(|error| failed(&format!("cannot create a temporary folder: {error}")))?;
     let add = |writer: &mut CtfWriter| arguments.sources.iter().try_for_each(|source| writer.add_all(source));
     pack(&arguments.sub_path, staging.path(), add)?;
     let pushed = match push(staging.path(), &registry, arguments.replace) {
         Ok(pushed) => pushed,
         Err(error @ PushError::Exists { .. }) => {
-            diagnostic::print(&[Diagnostic::error(format!("{error} (--replace)"))]);
+            diagnostic::print(&[Diagnostic::error(format!("{error}; --replace overwrites it"))]);
             return Ok(Ending::Failed);
         }
         Err(error) => return Err(failed(&error)),

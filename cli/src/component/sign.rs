@@ -98,7 +98,7 @@ pub(super) fn verify_version(arguments: &VerifyArguments) -> Result<Ending, Diag
     let VersionName { name, version } = &arguments.version;
     match checked {
         Ok(()) => Ok(stdout::write(&format!(
-            "{}: the signature {:?} holds\n",
+            "{}: the signature {:?} is valid\n",
             shown(&format!("{name}:{version}")),
             arguments.signature
         ))),

@@ -102,8 +102,11 @@ fn told(entry: &ExplainedReference) -> Result<Told, LiveError> {
 fn reference(wire: Option<&WireReference>) -> Result<Reference, LiveError> {
     let wire = wire.cloned().unwrap_or_default();
     let context = wire.repository_context.map(|json| serde_json::from_str::<Value>(&json.text)).transpose();
-    let context =
-        context.map_err(|_| LiveError::Refused("the resolver answers with something else".to_owned()))?;
+    let context = context.map_err(|_| {
+        LiveError::Refused(
+            "the answer of the resolver has a repository context that is not valid JSON".to_owned(),
+        )
+    })?;
     Ok(Reference {
         repository: context.and_then(RepositoryContext::new),
         name: wire.name,

@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &OverwritesArguments) -> Ending {
         return lint(&inventory);
     }
     if inventory.installations.is_empty() {
-        diagnostic::print(&[Diagnostic::error("the input holds no Installation")]);
+        diagnostic::print(&[Diagnostic::error("the input contains no Installation")]);
         return Ending::Unusable;
     }
     let input = Input { inventory: &inventory, repositories: &map };
@@ -121,7 +121,7 @@ fn read(files: &[PathBuf], namespace: &str, diagnostics: &mut Vec<Diagnostic>) -
 fn read_change(file: &Path, namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Inventory {
     let change = read(&[file.to_owned()], namespace, diagnostics);
     if change.overwrites.is_empty() {
-        let message = format!("--change: {} holds no ComponentVersionOverwrites", file.display());
+        let message = format!("--change: {} contains no ComponentVersionOverwrites", file.display());
         diagnostics.push(Diagnostic::error(message));
     }
     change
@@ -138,7 +138,7 @@ fn lint(inventory: &Inventory) -> Ending {
         }
     }
     if inventory.overwrites.is_empty() {
-        diagnostic::print(&[Diagnostic::error("the input holds no ComponentVersionOverwrites")]);
+        diagnostic::print(&[Diagnostic::error("the input contains no ComponentVersionOverwrites")]);
         return Ending::Unusable;
     }
     diagnostic::print(&diagnostics);

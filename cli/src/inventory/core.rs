@@ -40,7 +40,7 @@ fn entries(
     for Entry { key, value, .. } in members(document, field, diagnostics) {
         let bytes = match value.as_str() {
             Some(text) => decode(text).ok_or("is not base64"),
-            None => Err("is not a text; quote numbers and booleans"),
+            None => Err("is not a string; quote numbers and booleans"),
         };
         match bytes {
             Ok(bytes) => {

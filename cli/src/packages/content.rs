@@ -286,7 +286,7 @@ impl Store {
         let found = api.get_opt(&name.name).await.map_err(|error| unread(&error))?;
         found.ok_or_else(|| {
             let ObjectName { namespace, name } = name;
-            LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
+            LiveError::Refused(format!("package revision {name} does not exist in namespace {namespace}"))
         })
     }
 }
@@ -321,7 +321,7 @@ fn refused_folder(error: &PackageError) -> LiveError {
 }
 
 fn refused_name(error: &NameError) -> LiveError {
-    LiveError::Refused(format!("the package has a file that may not be there: {error}"))
+    LiveError::Refused(format!("the package contains a file that is not allowed: {error}"))
 }
 
 fn read_origin(folder: &Path) -> Result<Origin, LiveError> {
@@ -330,9 +330,9 @@ fn read_origin(folder: &Path) -> Result<Origin, LiveError> {
         LiveError::Refused(text)
     };
     let bytes = Folder::open(folder).and_then(|folder| folder.read(ORIGIN));
-    let bytes = bytes.map_err(|error| unusable(&format!("is not there: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| unusable("is no text"))?;
-    let value = groundwork_yaml::from_str(&text).map_err(|_| unusable("is no YAML"))?;
+    let bytes = bytes.map_err(|error| unusable(&format!("is missing or unreadable: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable("is not UTF-8 text"))?;
+    let value = groundwork_yaml::from_str(&text).map_err(|_| unusable("is not valid YAML"))?;
     let member = |name: &str| {
         let member = value.pointer(&format!("/metadata/{name}")).and_then(Value::as_str);
         member.map(str::to_owned).ok_or_else(|| unusable(&format!("has no metadata.{name}")))
@@ -419,18 +419,21 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
         let former = local.paths().map(str::to_owned).collect();
         write(folder, &name, &revision.version, files, &former)?;
         let mut text = match pushed.version == version {
-            true => format!("{}: nothing differs\n", name.name),
+            true => format!("{}: no file differs\n", name.name),
             false => format!("{} written\n", name.name),
         };
         for path in changed {
             // Writing to a `String` cannot fail.
-            let _ = writeln!(text, "  {} is another one after the functions of the package", shown(&path));
+            let _ = writeln!(text, "  {} was changed by the functions of the package", shown(&path));
         }
         let written = stdout::write(&text);
         if pushed.render_error.is_empty() {
             return Ok(written);
         }
-        failed(LiveError::Refused(format!("written unrendered: {}", shown(&pushed.render_error))))
+        failed(LiveError::Refused(format!(
+            "the package was written, but its functions failed: {}",
+            shown(&pushed.render_error)
+        )))
     })
 }
 
@@ -526,7 +529,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Ending {
                 (false, _) => shown(&file.diff).into_owned(),
                 (true, FileChange::Added) => format!("{} is new\n", shown(&file.path)),
                 (true, FileChange::Removed) => format!("{} is gone\n", shown(&file.path)),
-                (true, _) => format!("{} differs, and is no text\n", shown(&file.path)),
+                (true, _) => format!("binary file {} differs\n", shown(&file.path)),
             };
             stdout::write(&text);
         }
@@ -551,7 +554,7 @@ async fn published(store: &Store, of: &ObjectName) -> Result<ObjectName, LiveErr
     let highest = all.items.iter().filter(is_one).max_by_key(|found| found.spec.revision);
     let highest = highest.ok_or_else(|| {
         LiveError::Refused(
-            "no other revision of the package is published: name the one to compare with".to_owned(),
+            "no other revision of the package is published: name the revision to compare with".to_owned(),
         )
     })?;
     Ok(ObjectName { namespace: of.namespace.clone(), name: highest.name_any() })

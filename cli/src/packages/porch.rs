@@ -20,7 +20,10 @@ impl Server {
     pub(super) async fn of(cluster: &Cluster) -> Result<Option<Self>, LiveError> {
         let porch = Porch::new(cluster.client.clone());
         let is_served = porch.is_served().await.map_err(|error| {
-            let text = format!("cannot find out who serves package revisions: {}", shown(&error.sentence()));
+            let text = format!(
+                "cannot find out which server serves package revisions: {}",
+                shown(&error.sentence())
+            );
             LiveError::Refused(text)
         })?;
         Ok(is_served.then_some(Self(porch)))
@@ -45,12 +48,16 @@ impl Server {
             // decides on what it has just read.
             let stage = found.object().spec.lifecycle();
             let stage = stage.ok_or_else(|| {
-                LiveError::Refused("its lifecycle is none that this version knows: `get` shows it".to_owned())
+                LiveError::Refused(
+                    "this version of groundwork does not know the lifecycle of the package revision; `packages get` \
+                     shows it"
+                        .to_owned(),
+                )
             })?;
             let step = verb.step(found.object(), stage)?;
             if verb == Verb::Propose && is_unfinished(&found) {
-                let text = "its variant has not finished it: wait until the annotation groundwork/unfinished is gone, or look at the \
-                            conditions of the variant";
+                let text = "its package variant is still writing it: wait until the annotation groundwork/unfinished \
+                            is removed, or look at the conditions of the variant";
                 return Err(LiveError::Refused(text.to_owned()));
             }
             match self.take(namespace, name, verb, step, found).await {

@@ -72,7 +72,10 @@ fn read(folder: &Path) -> Result<Package, Diagnostic> {
     let files = package_folder::read(folder, Links::PassOver);
     let files = files.map_err(|error| Diagnostic::error(error.to_string()))?;
     if !files.texts.contains_key(KPTFILE) {
-        return Err(Diagnostic::error(format!("{} is no package: it has no {KPTFILE}", folder.display())));
+        return Err(Diagnostic::error(format!(
+            "{} is not a package: {KPTFILE} is missing",
+            folder.display()
+        )));
     }
     Ok(files.texts)
 }
@@ -90,14 +93,18 @@ fn store(folder: &Path, before: &Package, after: &Package) -> Result<(), Diagnos
         after.iter().filter(|(path, text)| before.get(*path) != Some(text)).collect();
     for (path, _) in &changed {
         let is_new = !before.contains_key(*path);
-        let refused =
-            |why: String| Diagnostic::error(format!("cannot write {path}, which a function has made: {why}"));
+        let refused = |why: String| {
+            Diagnostic::error(format!("cannot write {path}, a file that a function created: {why}"))
+        };
         if is_new {
             names.add(path).map_err(|error| refused(error.to_string()))?;
         }
         let is_there = place.check_place(path).map_err(|error| refused(error.to_string()))?;
         if is_new && is_there {
-            return Err(refused(format!("{} is not a part of the package", folder.join(path).display())));
+            return Err(refused(format!(
+                "{} exists and does not belong to the package",
+                folder.join(path).display()
+            )));
         }
     }
     // Remove files first: where letter case does not count, a new file may have the name of a

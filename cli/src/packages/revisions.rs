@@ -192,12 +192,13 @@ impl Verb {
             return match self {
                 Self::Delete => Ok(Step::Delete),
                 _ => Err(LiveError::Refused(
-                    "it is the head of a branch, which has no lifecycle: `delete` removes the package from the branch"
+                    "the package revision is the head of a branch, which has no lifecycle: `delete` removes the package from the branch"
                         .to_owned(),
                 )),
             };
         }
-        let refused = |why: &str| LiveError::Refused(format!("it is {}: {why}", stage.as_str()));
+        let refused =
+            |why: &str| LiveError::Refused(format!("the package revision is {}: {why}", stage.as_str()));
         self.meaning(stage).map_err(refused)
     }
 
@@ -215,13 +216,17 @@ impl Verb {
             | (Self::Reject, Draft)
             | (Self::ProposeDeletion, DeletionProposed) => Step::Nothing,
             (Self::Propose, Published | DeletionProposed) => return Err("only a draft can be proposed"),
-            (Self::Approve, Draft) => return Err("it has to be proposed first"),
+            (Self::Approve, Draft) => return Err("propose it first"),
             (Self::Approve, DeletionProposed) => {
-                return Err("its deletion was proposed: `delete` does it, `reject` takes it back");
+                return Err("use `delete` to delete it, or `reject` to keep it");
             }
-            (Self::Reject, Published) => return Err("it is published already"),
-            (Self::ProposeDeletion, Draft | Proposed) => return Err("it is not published: `delete` it"),
-            (Self::Delete, Published) => return Err("it is published: `propose-deletion` first"),
+            (Self::Reject, Published) => {
+                return Err("only a proposed package revision or a proposed deletion can be rejected");
+            }
+            (Self::ProposeDeletion, Draft | Proposed) => {
+                return Err("use `delete`, which needs no proposal here");
+            }
+            (Self::Delete, Published) => return Err("use `propose-deletion` first"),
         })
     }
 }
@@ -387,7 +392,7 @@ async fn revision(cluster: &Cluster, namespace: &str, name: &str) -> Result<Pack
 
 /// Returns the error that a revision does not exist.
 pub(super) fn missing(namespace: &str, name: &str) -> LiveError {
-    LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
+    LiveError::Refused(format!("package revision {name} does not exist in namespace {namespace}"))
 }
 
 /// Prints the revisions that were made of one revision.
@@ -541,7 +546,8 @@ async fn change_all(
             }
             Err(_) => {
                 let why = obstacles(cluster, namespace, name).await;
-                let text = format!("{name}: the store has not answered within {} s{why}", timeout.as_secs());
+                let text =
+                    format!("{name}: the package store did not answer within {} s{why}", timeout.as_secs());
                 diagnostic::print(&[Diagnostic::error(text)]);
                 ending = Ending::Failed;
             }
@@ -560,7 +566,7 @@ async fn decide(
     for _ in 0..ATTEMPTS {
         let mut found = revision(cluster, namespace, name).await?;
         let Some(stage) = stage(&found) else {
-            return Err(LiveError::Refused("it has no lifecycle".to_owned()));
+            return Err(LiveError::Refused("the package revision has no lifecycle".to_owned()));
         };
         let step = verb.step(&found, stage)?;
         let result = match step {
@@ -595,7 +601,7 @@ async fn decide(
 
 /// Returns the error that another writer changed the revision during every attempt.
 pub(super) fn contended() -> LiveError {
-    LiveError::Refused("others change it all the time: try again".to_owned())
+    LiveError::Refused("other clients changed the package revision during each attempt: try again".to_owned())
 }
 
 /// Waits until the store has done a step, or has refused it.
@@ -604,7 +610,11 @@ async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Res
         let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
         match (found, step) {
             (None, Step::Delete) => return Ok("deleted"),
-            (None, _) => return Err(LiveError::Refused("it was deleted meanwhile".to_owned())),
+            (None, _) => {
+                return Err(LiveError::Refused(
+                    "the package revision was deleted in the meantime".to_owned(),
+                ));
+            }
             (Some(found), Step::Move(to)) => {
                 if stage(&found) == Some(to) {
                     return Ok(to.as_str());
@@ -667,11 +677,11 @@ mod tests {
         assert_eq!(Verb::Propose.meaning(Draft), Ok(Step::Move(Proposed)));
         assert_eq!(Verb::Propose.meaning(Proposed), Ok(Step::Nothing));
         assert_eq!(Verb::Approve.meaning(Proposed), Ok(Step::Move(Published)));
-        assert_eq!(Verb::Approve.meaning(Draft), Err("it has to be proposed first"));
+        assert_eq!(Verb::Approve.meaning(Draft), Err("propose it first"));
         assert_eq!(Verb::Reject.meaning(Proposed), Ok(Step::Move(Draft)));
         assert_eq!(Verb::Reject.meaning(DeletionProposed), Ok(Step::Move(Published)));
         assert_eq!(Verb::ProposeDeletion.meaning(Published), Ok(Step::Move(DeletionProposed)));
-        assert_eq!(Verb::Delete.meaning(Published), Err("it is published: `propose-deletion` first"));
+        assert_eq!(Verb::Delete.meaning(Published), Err("use `propose-deletion` first"));
         assert_eq!(Verb::Delete.meaning(DeletionProposed), Ok(Step::Delete));
     }
 

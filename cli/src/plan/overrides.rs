@@ -32,7 +32,10 @@ impl Applied {
         let (sets, documents): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_set);
         let (below, documents): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_below);
         diagnostics.extend(below.iter().map(|document| {
-            document.error(format!("{}: jobs make these, nobody applies them", document.title()))
+            document.error(format!(
+                "{}: jobs create objects of this kind; remove it from the input",
+                document.title()
+            ))
         }));
         Self { landscape: landscape(documents, namespace, diagnostics), sets }
     }

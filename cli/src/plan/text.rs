@@ -32,7 +32,7 @@ pub(super) fn of(plan: &Plan, variants: Option<&Preview>) -> String {
 
 fn of_installations(plan: &Plan) -> String {
     if plan.is_empty() {
-        return "nothing would change\n".to_owned();
+        return "no changes\n".to_owned();
     }
     let mut text = String::new();
     for problem in &plan.problems {

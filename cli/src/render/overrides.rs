@@ -21,9 +21,9 @@ const MOCK_EXPORT: &str = "export";
 pub(crate) fn assignment(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("a name, =, and a value are expected, such as size=5")?;
     if name.is_empty() {
-        return Err("the name in front of = is empty".to_owned());
+        return Err("the name before = is empty".to_owned());
     }
-    let value = yaml::from_str(value).map_err(|error| format!("the value is no YAML: {error}"))?;
+    let value = yaml::from_str(value).map_err(|error| format!("the value is not valid YAML: {error}"))?;
     Ok((name.to_owned(), value))
 }
 
@@ -80,7 +80,8 @@ impl StateFile {
         let mut kept = BTreeMap::new();
         for (installation, states) in members {
             let Value::Object(states) = states else {
-                let message = format!("{}: {installation}: a map of states is expected", file.display());
+                let message =
+                    format!("{}: {installation}: a map of state keys to values is expected", file.display());
                 return Err(Diagnostic::error(message));
             };
             let texts = states.iter().map(|(key, value)| (key.clone(), yaml::to_string(value)));

@@ -20,7 +20,8 @@ pub(super) fn rendered(
     let is_assumed = context.is_none() && assumed_context(&node.installation).is_some();
     if is_assumed && node.is_root() && node.installation.spec.component_descriptor.is_some() {
         let message = format!(
-            "the input holds no Context \"{DEFAULT_CONTEXT}\"; an empty one is assumed, as in a new namespace of a cluster"
+            "the input contains no Context \"{DEFAULT_CONTEXT}\"; an empty one is assumed, as in a new namespace of a \
+             cluster"
         );
         let position = node.root.document.node.locate([Step::Key("spec")]);
         diagnostics.push(

@@ -182,7 +182,9 @@ impl<'a> Runner<'a> {
         self.keep_states(node, outcome.states.clone());
         // A value that is missing here may come from a deployer.
         let unknown = unknown_items.first().map(|item| {
-            format!("what the deploy item {item} exports is known to its deployer alone; --exports FILE can say it")
+            format!(
+                "only the deployer of deploy item {item} knows its exports; give them with --exports FILE"
+            )
         });
         let unknown = unknown.or_else(|| {
             rendering.children.iter().find_map(|child| match (&child.waits_for, &child.published) {
@@ -208,7 +210,8 @@ impl<'a> Runner<'a> {
                     return self.fail(node, rendering, error.into());
                 }
                 if let Some(reason) = unknown {
-                    let message = format!("the exports are what templates give without it: {reason}");
+                    let message =
+                        format!("the exports were rendered without a value that is not known: {reason}");
                     report::warnings(node, &[message.into()], &mut self.diagnostics);
                 }
                 self.world.add(objects.clone());
@@ -242,8 +245,8 @@ impl<'a> Runner<'a> {
 
     fn keep_states(&mut self, node: &Node<'_>, states: groundwork_blueprint::States) {
         if self.states.keep(&node.installation, states) {
-            let message =
-                "what executions keep as state is lost at the end; --state FILE keeps it from run to run";
+            let message = "the state of executions is lost when this command ends; --state FILE keeps it for the next \
+                           run";
             report::warnings(node, &[message.to_owned().into()], &mut self.diagnostics);
         }
     }
@@ -290,8 +293,9 @@ impl<'a> Runner<'a> {
 }
 
 fn too_deep() -> Outcome {
-    let message =
-        format!("nested installations are more than {DEEPEST} levels deep; a blueprint may contain itself");
+    let message = format!(
+        "nested installations are more than {DEEPEST} levels deep; check whether a blueprint contains itself"
+    );
     let error = OperationError::new("handlePhaseInit", Reason::EnsureSubinstallations, message);
     Outcome { error: Some(error.into()), ..Outcome::default() }
 }

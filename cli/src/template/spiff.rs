@@ -117,7 +117,7 @@ fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failu
         .map_err(|error| unusable(error.to_string()))?;
     let several = documents.len() > 1;
     if several && arguments.state.is_some() {
-        return Err(unusable("--state is for a template of one document".to_owned()));
+        return Err(unusable("--state works only with a template of one document".to_owned()));
     }
     let outputs = engine.cascade_stream(&documents, &stubs, bindings.as_ref());
     let mut printed = String::new();
@@ -140,7 +140,7 @@ fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failu
 fn read_bindings(file: &Path) -> Result<Value, Failure> {
     let value = super::read_data(file)?;
     if !value.is_object() {
-        return Err(unusable(format!("{} is no map of named values", file.display())));
+        return Err(unusable(format!("{} is not a map of named values", file.display())));
     }
     Ok(Value::from_bindings(&value))
 }

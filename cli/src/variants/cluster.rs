@@ -55,9 +55,12 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Ending {
         };
         let preview = preview_namespace(&namespace, sets.clone(), &cluster.objects).await.map_err(refused)?;
         let problem = if preview.hash != arguments.plan {
-            Some("something else would happen by now, and nothing is written: this is the plan as of now")
+            Some(
+                "the plan has changed since it was printed, so no set was written: check the current plan above, then \
+                 pass its hash to --plan",
+            )
         } else if plan::is_refused(&preview) {
-            Some("the plan cannot be carried out as a whole, and nothing is written")
+            Some("the plan contains a refused change, so no set was written")
         } else {
             None
         };
@@ -107,7 +110,7 @@ fn sets(
             Ok(Some(((*namespace).clone(), sets)))
         }
         _ => Err(LiveError::Refused(format!(
-            "the sets are of several namespaces ({}): plan for one at a time",
+            "the sets are in several namespaces ({}): plan one namespace at a time",
             namespaces.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
         ))),
     }

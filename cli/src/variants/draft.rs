@@ -147,7 +147,8 @@ fn draft(
         Some(found) => found.spec.deployment.unwrap_or_default(),
         None => {
             diagnostics.push(Diagnostic::warning(format!(
-                "PackageVariant {}: Repository {repository:?} is not among the files, and is taken for one that is not deployed from",
+                "PackageVariant {}: the input has no Repository {repository:?}; assuming that it is not a deployment \
+                 repository",
                 named(variant)
             )));
             false
@@ -187,7 +188,7 @@ fn source(
     let stays_inside = !name.contains('/') && groundwork_untrusted::check(&format!("{name}/{path}")).is_ok();
     if !stays_inside || !folder.join(KPTFILE).is_file() {
         return Err(format!(
-            "there is no package {package:?} of repository {name:?}: {} holds no {KPTFILE}",
+            "package {package:?} of repository {name:?} does not exist: {} contains no {KPTFILE}",
             folder.display()
         ));
     }

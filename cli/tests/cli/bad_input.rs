@@ -133,7 +133,7 @@ fn two_objects_of_one_name() {
 
 #[test]
 fn nothing_to_render() {
-    unusable(|input| input.remove("installation.yaml"), &["the input holds no Installation"]);
+    unusable(|input| input.remove("installation.yaml"), &["the input contains no Installation"]);
     let run = groundwork(&["render", "does-not-exist"], "");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(run.err.contains("cannot read does-not-exist"), "{}", run.err);
@@ -188,7 +188,8 @@ fn the_default_context_is_assumed() {
     let run = echo_server.render(&[]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(
-        run.err.contains("warning: Installation my-namespace/server: the input holds no Context \"default\""),
+        run.err
+            .contains("warning: Installation my-namespace/server: the input contains no Context \"default\""),
         "{}",
         run.err
     );
@@ -410,7 +411,7 @@ fn common_mistakes() {
     );
     unusable(
         |input| input.replace("context.yaml", "metadata:", "componentVersionOverwrites: a\nmetadata:"),
-        &["malformed YAML: the key is there already, on line 3", "context.yaml:7:1"],
+        &["malformed YAML: the key is already used on line 3", "context.yaml:7:1"],
     );
     unusable(
         |input| {
@@ -503,7 +504,10 @@ fn repository_maps_of_several_paths() {
     let run = groundwork(&["render", &one.path(), &two.path()], "");
     assert_eq!(run.code, 2);
     assert!(
-        run.err.contains("example.org/my-own-registry/components is mapped to another directory already"),
+        run.err.contains(
+            "another file already maps the repository context example.org/my-own-registry/components to another \
+             directory"
+        ),
         "{}",
         run.err
     );

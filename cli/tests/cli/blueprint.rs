@@ -231,9 +231,9 @@ fn what_is_no_blueprint_is_told_so() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("broken.tgz"), [0x1f, 0x8b, 8, 0]).unwrap();
     for (name, expected) in [
-        ("shop", "is no blueprint: blueprint.yaml: file does not exist; there is one in "),
+        ("shop", "is not a blueprint: blueprint.yaml: file does not exist; there is one in "),
         ("gone", "cannot read "),
-        ("text", "is neither a directory nor a tar archive, compressed with gzip or not"),
+        ("text", "is neither a directory nor a tar archive (plain or compressed with gzip)"),
         ("broken.tgz", "the archive is broken"),
         ("shop/blueprint/blueprint.yaml", "is a file of a blueprint; give the directory that it is in"),
     ] {

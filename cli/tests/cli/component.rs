@@ -133,15 +133,18 @@ fn bad_input() {
         (vec!["get", "example.org/shop:1.0.0+7"], "--from <PLACE>"),
         (
             vec!["get", "example.org/shop:1.0.0+7", "--from", "no such place"],
-            "is no file or directory that is there",
+            "is not an existing file or directory",
         ),
         (
             vec!["fetch", "example.org/shop:1.0.0+7", "none", "--from", &archive],
             "the component has \"bp\", \"text\"",
         ),
         (vec!["pack", "no-such-folder", "--to", &archive], "cannot be read"),
-        (vec!["pack", &path(&sources, "shop"), "--to", &path(&sources, "shop")], "is no transport archive"),
-        (vec!["pack", &path(&sources, "shop/blueprint"), "--to", &archive], "holds no component version"),
+        (
+            vec!["pack", &path(&sources, "shop"), "--to", &path(&sources, "shop")],
+            "is not a transport archive",
+        ),
+        (vec!["pack", &path(&sources, "shop/blueprint"), "--to", &archive], "contains no component version"),
     ] {
         let run = run(&[&["component"], &arguments[..]].concat());
         assert_eq!(run.code, 2, "{arguments:?}");
@@ -218,13 +221,13 @@ fn signatures() {
         assert_eq!((signed.code, signed.out.lines().count()), (0, 2), "{}", signed.err);
         let verified = verify(public, &archive, "release");
         assert_eq!(
-            verified.out, "example.org/shop:1.0.0+7: the signature \"release\" holds\n",
+            verified.out, "example.org/shop:1.0.0+7: the signature \"release\" is valid\n",
             "{}",
             verified.err
         );
     }
     let forged = verify(other, &archive, "release");
-    assert!(forged.code == 1 && forged.err.contains("was not made with the key"), "{}", forged.err);
+    assert!(forged.code == 1 && forged.err.contains("was not made with the trusted key"), "{}", forged.err);
     let fetched = run(&["fetch", "example.org/shop:1.0.0+7", "text", "--from", &archive]);
     assert_eq!(fetched.out, "seven\n", "{}", fetched.err);
 

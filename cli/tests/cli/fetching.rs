@@ -74,7 +74,7 @@ async fn every_command_ends_with_words() {
             assert!(!text.contains("secret") && text.len() < 2000, "{trick:?}, {name}: {text}");
             assert!(!text.contains("unexpected argument"), "{name}: {text}");
             let is_call = ["packages pull", "replay"].contains(&name);
-            assert!(!is_call || text.contains("the server that --server names"), "{trick:?}, {name}: {text}");
+            assert!(!is_call || text.contains("the server of --server"), "{trick:?}, {name}: {text}");
             assert!(code == Some(0) || text.contains("error: "), "{trick:?}, {name}: {text}");
         }
     });

@@ -421,7 +421,7 @@ fn descriptors() {
         (
             "lists in lists",
             format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
-            "every file here has to be one: component descriptor is no YAML: ",
+            "each file here must be one: component descriptor is not valid YAML: ",
         ),
         ("100,000 resources", resources, TOO_LARGE),
     ] {
@@ -521,7 +521,7 @@ fn long_contents() {
         &arguments,
         &[
             ("as text", as_text, "is larger than 67108864 bytes"),
-            ("as blueprint", as_blueprint.to_string(), "the archive holds more than 67108864 bytes"),
+            ("as blueprint", as_blueprint.to_string(), "the archive contains more than 67108864 bytes"),
         ],
     );
 }

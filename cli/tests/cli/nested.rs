@@ -54,7 +54,8 @@ spec:
 fn unknown_exports_are_shown() {
     let run = groundwork(&["render", "-"], TREE);
     assert_eq!(run.code, 0, "{}", run.err);
-    let reason = "what the deploy item root/leaf/chart exports is known to its deployer alone; --exports FILE can say it";
+    let reason =
+        "only the deployer of deploy item root/leaf/chart knows its exports; give them with --exports FILE";
     assert!(run.out.contains("Installation team/root/leaf\n"), "{}", run.out);
     assert_eq!(run.out.matches(&format!("Exports not known: {reason}")).count(), 2, "{}", run.out);
     assert!(
@@ -75,7 +76,7 @@ fn given_exports_go_all_the_way() {
         let run = groundwork(&["render", "-", "--exports", file.to_str().unwrap()], TREE);
         assert_eq!(run.code, 0, "{}", run.err);
         assert!(run.out.contains("a: example.org"), "{}", run.out);
-        assert!(run.err.contains("--exports: there is no deploy item \"nobody\""), "{}", run.err);
+        assert!(run.err.contains("--exports: deploy item \"nobody\" does not exist"), "{}", run.err);
     }
     fs::write(&file, "- a").unwrap();
     let run = groundwork(&["render", "-", "--exports", file.to_str().unwrap()], TREE);
@@ -94,7 +95,7 @@ fn state_is_kept_in_a_file() {
     assert!(stored.contains("deployd:\n    pw: first"), "{stored}");
     assert!(render().out.contains("pw: first"));
     let lost = groundwork(&["render", "-"], TREE);
-    assert!(lost.err.contains("--state FILE keeps it from run to run"), "{}", lost.err);
+    assert!(lost.err.contains("--state FILE keeps it for the next run"), "{}", lost.err);
 }
 
 /// Stored state stays when a later step fails, and one warning says that it gets lost
@@ -108,7 +109,7 @@ fn state_outlives_a_failure() {
     assert_eq!(run.code, 1);
     assert!(fs::read_to_string(&file).unwrap().contains("deployd:\n    pw: first"), "{}", run.err);
     let lost = groundwork(&["render", "-"], TREE);
-    assert_eq!(lost.err.matches("--state FILE keeps it from run to run").count(), 1, "{}", lost.err);
+    assert_eq!(lost.err.matches("--state FILE keeps it for the next run").count(), 1, "{}", lost.err);
 }
 
 /// A value in place of an import is checked like the import.
@@ -302,7 +303,8 @@ data: 8080
     };
     let run = groundwork(&["render", "-"], &input(""));
     assert_eq!(run.code, 1, "{}", run.err);
-    let told = "the data object port cannot be exported: one of this name exists, which is no export of this installation";
+    let told = "the data object port cannot be exported: an object of this name exists that this installation did not \
+                export";
     assert!(run.err.contains(told), "{}", run.err);
     let labels = "labels: {data.landscaper.gardener.cloud/source: Inst.root, data.landscaper.gardener.cloud/sourceType: export}";
     for metadata in ["annotations: {landscaper.gardener.cloud/adopt: 'true'}", labels] {

@@ -96,7 +96,7 @@ fn programs_that_are_allowed() {
     std::os::unix::fs::symlink(elsewhere.path(), linked.path().join("d")).unwrap();
     let run = render(&linked, &["--allow-exec", "awk"]);
     assert_eq!(run.code, 2);
-    assert!(run.err.contains("cannot write d/b.yaml, which a function has made: "), "{}", run.err);
+    assert!(run.err.contains("cannot write d/b.yaml, a file that a function created: "), "{}", run.err);
     assert_eq!((contents(linked.path()), contents(elsewhere.path())), (before, BTreeMap::new()));
 }
 
@@ -130,7 +130,7 @@ fn folders_that_cannot_be_used() {
     let empty = folder(&[("a.yaml", CM)]);
     let run = render(&empty, &[]);
     assert_eq!(run.code, 2);
-    assert!(run.err.ends_with("is no package: it has no Kptfile\n"), "{}", run.err);
+    assert!(run.err.ends_with("is not a package: Kptfile is missing\n"), "{}", run.err);
     let run = groundwork(&["packages", "render", "/nowhere/at/all"], "");
     assert_eq!(run.code, 2);
     assert!(run.err.contains("cannot read /nowhere/at/all: "), "{}", run.err);

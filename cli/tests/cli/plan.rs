@@ -31,7 +31,7 @@ fn written(text: &str) -> (TempDir, String) {
 fn exit_codes() {
     let shop = examples().join("shop").display().to_string();
     let same = plan(&shop, &shop, &[]);
-    assert_eq!((same.code, same.out.as_str()), (0, "nothing would change\n"), "{}", same.err);
+    assert_eq!((same.code, same.out.as_str()), (0, "no changes\n"), "{}", same.err);
     let empty = written("");
     let new = plan(&shop, &empty.1, &[]);
     assert_eq!(new.code, 1, "{}", new.err);
@@ -42,7 +42,7 @@ fn exit_codes() {
         "  + Installation prod/shop/web",
         "    + item server",
         "  + export shop-url (DataObject shop-url), imported by monitor",
-        "jobs: 2 now, 0 after others, 0 when asked for; items: 3 created; exports: 3 created",
+        "jobs: 2 now, 0 after others, 0 on request; items: 3 created; exports: 3 created",
     ] {
         assert!(new.out.lines().any(|found| found == line), "{line}\n{}", new.out);
     }
@@ -60,7 +60,7 @@ fn what_is_not_planned_is_refused() {
     for (text, problem) in [
         (
             "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\nmetadata: {name: a}\nspec: {type: x}\n",
-            "DeployItem \"a\": jobs make these, nobody applies them",
+            "DeployItem \"a\": jobs create objects of this kind; remove it from the input",
         ),
         ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "unknown kind \"Deployment\""),
         (
@@ -99,7 +99,7 @@ fn overwrites_redirect() {
         )
     );
     let text = plan(&rules, &example.path(), &[]).out;
-    assert!(text.contains("server: with its next job, which nothing here asks for"), "{text}");
+    assert!(text.contains("server: with its next job, which this change does not request"), "{text}");
     // A Context that no longer names the overwrites has the same effect.
     let context = fs::read_to_string(examples().join("echo-server/context.yaml")).unwrap();
     let (_folder, context) = written(&context.replace("componentVersionOverwrites: my-overwrites\n", ""));

@@ -92,7 +92,7 @@ fn objects_of_any_kind() {
     assert_eq!(pairs(&expand(&input, &["-o", "json", "-n", "fleet"])), ["blue/foo"]);
     let elsewhere = expand(&input, &["-o", "json"]);
     assert_eq!(pairs(&elsewhere), Vec::<String>::new());
-    assert!(elsewhere.err.contains("spec.targets[0] selects nothing"), "{}", elsewhere.err);
+    assert!(elsewhere.err.contains("spec.targets[0] selects no repository or object"), "{}", elsewhere.err);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn unusable_input() {
         ),
         (good.replace("targets:", "target:"), "unknown field \"spec.target\""),
         (format!("{good}---\n{good}"), "is defined twice"),
-        (REPOSITORIES.to_owned(), "the input holds no PackageVariantSet"),
+        (REPOSITORIES.to_owned(), "the input contains no PackageVariantSet"),
         ("kind: Team\napiVersion: v1\n".to_owned(), "has no metadata.name"),
         ("a: [\n".to_owned(), "malformed YAML"),
     ] {
@@ -256,10 +256,10 @@ fn drafts_of_variants() {
     for text in [
         "PackageVariant fleet/broken: RenderFailed: package \".\": function \"PackageVariant.broken.fn.0\": function \
          \"example.org/mine:v1\" is not available: no container runtime is configured and it is not built in",
-        "PackageVariant fleet/missing: there is no package \"net/ntp\" of repository \"catalog\"",
+        "PackageVariant fleet/missing: package \"net/ntp\" of repository \"catalog\" does not exist",
         "PackageVariant fleet/out: ",
         "PackageVariant fleet/wrong: spec.deletionPolicy can only be \"orphan\" or \"delete\"",
-        "warning: PackageVariant fleet/good: Repository \"cluster-01\" is not among the files",
+        "warning: PackageVariant fleet/good: the input has no Repository \"cluster-01\"",
     ] {
         assert!(run.err.contains(text), "{text}\n{}", run.err);
     }
@@ -276,7 +276,7 @@ fn drafts_of_variants() {
     let refused = draft(&variant("good", "net/dns", ""), &dir);
     assert_eq!(refused.code, 1);
     assert!(
-        refused.err.contains("is not empty and holds no package: name another folder"),
+        refused.err.contains("is not empty and does not contain a package: name another folder"),
         "{}",
         refused.err
     );

@@ -28,7 +28,7 @@ pub enum DeployItemsError {
     #[error("spec.deployItemsCompressed is longer than {INFLATED_LIMIT} bytes when decompressed")]
     TooLong,
     /// The content is not a list of deploy item templates.
-    #[error("spec.deployItemsCompressed does not hold a list of deploy items: {0}")]
+    #[error("spec.deployItemsCompressed does not contain a list of deploy items: {0}")]
     Content(String),
 }
 
@@ -132,7 +132,10 @@ mod tests {
         let mut cut = deflate(b"[]").unwrap();
         cut.truncate(cut.len() - 4);
         check(cut, "spec.deployItemsCompressed cannot be decompressed: ");
-        check(deflate(b"{}").unwrap(), "spec.deployItemsCompressed does not hold a list of deploy items: ");
+        check(
+            deflate(b"{}").unwrap(),
+            "spec.deployItemsCompressed does not contain a list of deploy items: ",
+        );
         let bomb = vec![b' '; usize::try_from(INFLATED_LIMIT).unwrap() + 1];
         check(deflate(&bomb).unwrap(), "spec.deployItemsCompressed is longer than 67108864 bytes");
     }

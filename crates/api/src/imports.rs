@@ -101,7 +101,7 @@ pub enum TargetSourceError {
     NotExactlyOne(Vec<&'static str>),
     /// The entries of `targets` are neither all texts nor all objects.
     #[error(
-        "targets[{index}]: {found} does not fit here; write the names of Targets, or `key: name` in every entry"
+        "targets[{index}]: {found} is not allowed here; write the names of Targets, or `key: name` in every entry"
     )]
     Entry {
         /// Position of the entry.
@@ -110,7 +110,7 @@ pub enum TargetSourceError {
         found: &'static str,
     },
     /// An object under `targets` has no member, or more than one.
-    #[error("targets[{index}]: an entry of a target map must hold one `key: name`, found {members}")]
+    #[error("targets[{index}]: an entry of a target map must be one `key: name`, found {members}")]
     Members {
         /// Position of the entry.
         index: usize,
@@ -118,7 +118,7 @@ pub enum TargetSourceError {
         members: usize,
     },
     /// A key occurs twice under `targets`.
-    #[error("targets[{index}]: the key {key:?} is there already")]
+    #[error("targets[{index}]: the key {key:?} is used twice")]
     RepeatedKey {
         /// Position of the second entry.
         index: usize,
@@ -313,22 +313,22 @@ mod tests {
 
     #[test]
     fn lists_that_are_neither_form() {
-        let hint = "does not fit here; write the names of Targets, or `key: name` in every entry";
+        let hint = "is not allowed here; write the names of Targets, or `key: name` in every entry";
         check(r#"{"name": "a", "targets": ["x", {"k": "y"}]}"#, &format!("targets[1]: an object {hint}"));
         check(r#"{"name": "a", "targets": [{"k": "y"}, "x"]}"#, &format!("targets[1]: a text {hint}"));
         check(r#"{"name": "a", "targets": [5]}"#, &format!("targets[0]: a number {hint}"));
         check(r#"{"name": "a", "targets": [{"k": 5}]}"#, &format!("targets[0]: a number {hint}"));
         check(
             r#"{"name": "a", "targets": [{"k": "x", "j": "y"}]}"#,
-            "targets[0]: an entry of a target map must hold one `key: name`, found 2",
+            "targets[0]: an entry of a target map must be one `key: name`, found 2",
         );
         check(
             r#"{"name": "a", "targets": [{"k": "x"}, {}]}"#,
-            "targets[1]: an entry of a target map must hold one `key: name`, found 0",
+            "targets[1]: an entry of a target map must be one `key: name`, found 0",
         );
         check(
             r#"{"name": "a", "targets": [{"k": "x"}, {"k": "y"}]}"#,
-            r#"targets[1]: the key "k" is there already"#,
+            r#"targets[1]: the key "k" is used twice"#,
         );
     }
 }

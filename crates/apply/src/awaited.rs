@@ -165,9 +165,6 @@ mod tests {
             "the end of shop/web of type Deployment, held by a"
         );
         assert_eq!(noun("helm deployer: pre-install hook a.yaml"), "pre-install hook a.yaml");
-        assert_eq!(
-            noun("the new list of objects is written down"),
-            "the new list of objects is written down"
-        );
+        assert_eq!(noun("the new list of objects to be saved"), "the new list of objects to be saved");
     }
 }

@@ -99,9 +99,8 @@ pub async fn unready(
     let silence = live.filter(|object| says_something && is_silent(object)).and_then(silent_until);
     let reason = match live {
         None => Some("it does not exist".to_owned()),
-        Some(object) => {
-            problem(object).or_else(|| silence.map(|_| "nothing has been said of it yet".to_owned()))
-        }
+        Some(object) => problem(object)
+            .or_else(|| silence.map(|_| "its controller has not reported a status yet".to_owned())),
     };
     let is_over = move |object: &Value| problem(object).is_none() && !(says_something && is_silent(object));
     let awaited = match &reason {

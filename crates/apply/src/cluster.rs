@@ -187,15 +187,15 @@ impl Cluster {
             self.send(request, "get", what, limit).await
         };
         let server = get("/version", "the version of the cluster", VERSION).await?;
-        let groups = get("/apis", "the groups of the cluster", GROUPS).await?;
+        let groups = get("/apis", "the API groups of the cluster", GROUPS).await?;
         let groups = groups["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
         let versions = groups.iter().flat_map(|group| group["versions"].as_array().into_iter().flatten());
         let named = versions.filter_map(|version| version["groupVersion"].as_str().map(str::to_owned));
         let named: Vec<String> = ["v1".to_owned()].into_iter().chain(named).collect();
         if named.len() > MOST_VERSIONS {
             let problem =
-                format!("{} names more than {MOST_VERSIONS} versions of groups", self.bounds.server.address);
-            let object = "the groups of the cluster".to_owned();
+                format!("{} serves more than {MOST_VERSIONS} API group versions", self.bounds.server.address);
+            let object = "the API groups of the cluster".to_owned();
             return Err(ApiError::Transient { verb: "get", object, problem });
         }
         let work: Vec<_> = named.iter().map(|version| self.discover(version)).collect();
@@ -249,8 +249,8 @@ impl Cluster {
             Err(ApiError::NotFound(_)) => return Ok(None),
             answer => answer?.map_err(|error| self.unread("get", &what, &error))?,
         };
-        let list: APIResourceList =
-            serde_json::from_value(answer).map_err(|_| refused("the answer is no list of kinds"))?;
+        let list: APIResourceList = serde_json::from_value(answer)
+            .map_err(|_| refused("the answer is not a list of kinds (APIResourceList)"))?;
         let statuses: HashSet<String> = list
             .resources
             .iter()

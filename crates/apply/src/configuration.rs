@@ -400,7 +400,7 @@ mod tests {
             ),
             (json!({"cel": "stauts.phase"}), Some(".cel: undeclared reference to 'stauts'")),
             (json!({"cel": ""}), Some(".cel: Syntax error")),
-            (json!({"jsonPath": ".a["}), Some(".jsonPath: is no JSON path")),
+            (json!({"jsonPath": ".a["}), Some(".jsonPath: is not a valid JSON path")),
             (json!({"jsonPath": ".a"}), Some(".operator: must be one of")),
         ] {
             let found = problems_of(&json!([requirement]));

@@ -169,7 +169,8 @@ fn too_few(wanted: i64, counts: &[(&str, i64)]) -> Option<Standing> {
 }
 
 fn too_many(wanted: i64, there: i64) -> Option<Standing> {
-    (there > wanted).then(|| Standing::InProgress(format!("{} replicas are still to go", there - wanted)))
+    (there > wanted)
+        .then(|| Standing::InProgress(format!("{} surplus replicas are still running", there - wanted)))
 }
 
 fn deployment(object: &Value) -> Standing {
@@ -243,7 +244,7 @@ fn daemon_set(object: &Value) -> Standing {
     let desired = object.pointer("/status/desiredNumberScheduled").and_then(Value::as_i64);
     let Some(desired) = desired else {
         return unseen(object).unwrap_or_else(|| {
-            Standing::InProgress("it is not known yet how many nodes want it".to_owned())
+            Standing::InProgress("the number of nodes that it runs on is not known yet".to_owned())
         });
     };
     let counts = [
@@ -269,13 +270,13 @@ fn pod(object: &Value) -> Standing {
         container.pointer("/state/waiting/reason").is_some_and(|reason| reason == "CrashLoopBackOff")
     };
     if containers.into_iter().flatten().any(is_looping) {
-        return Standing::Failed("a container ends again and again (CrashLoopBackOff)".to_owned());
+        return Standing::Failed("a container crashes repeatedly (CrashLoopBackOff)".to_owned());
     }
     let unscheduled = condition(object, "PodScheduled").filter(|scheduled| is(scheduled, "False"));
     Standing::InProgress(match (unscheduled, ready) {
         (Some(scheduled), _) => named(scheduled),
         (None, Some(ready)) => named(ready),
-        (None, None) => "it does not run yet".to_owned(),
+        (None, None) => "it is not running yet".to_owned(),
     })
 }
 

@@ -182,7 +182,8 @@ impl Disposal<'_> {
                 Fate::Goes => condemned.push((one, live)),
                 Fate::HandedOver(heir) => told.extend(self.hand_over(one, live, &heir).await?),
                 Fate::InUse { by } => told.push(Told::left(format!(
-                    "{} was left: objects of the item {by} would go with it; delete it by hand when they are gone",
+                    "{} was not deleted: objects of the item {by} would be deleted with it; delete it yourself when \
+                     they are gone",
                     one.reference
                 ))),
             }
@@ -283,7 +284,9 @@ enum Standing<'s> {
 }
 
 fn busy(reference: &Reference) -> ApplyError {
-    ApplyError::Retry(format!("{reference} changes between each look at it and the write that follows"))
+    ApplyError::Retry(format!(
+        "{reference}: other clients changed it between each read and the write that followed"
+    ))
 }
 
 enum Deleted {

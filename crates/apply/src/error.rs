@@ -26,7 +26,8 @@ impl From<ApiError> for ApplyError {
             // The text of `ApiError` is about the home cluster, so write one about the Target's
             // cluster.
             ApiError::Forbidden { verb, resource } => Self::Retry(format!(
-                "the Target's user may not {verb} {resource}: its credentials are wrong, or it lacks a right in that cluster"
+                "the user of the Target may not {verb} {resource}: its credentials are wrong, or it lacks a permission \
+                 in that cluster"
             )),
             error @ (ApiError::Invalid { .. } | ApiError::Undeclared { .. } | ApiError::TooLarge(_)) => {
                 Self::Configuration(error.to_string())

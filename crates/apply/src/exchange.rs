@@ -26,7 +26,7 @@ const LATE: Duration = Duration::from_secs(5);
 const TRIES: usize = 3;
 /// Error text for a write to a busy server, which is not repeated because the answer does not say
 /// that the write was not done.
-const BUSY: &str = "it is busy";
+const BUSY: &str = "the server is busy";
 /// Limit for an object. API servers accept 3 MiB and store half of that; they add the managed
 /// fields.
 pub(crate) const OBJECT: Limit = Limit { what: "an object", bytes: 8 << 20 };
@@ -52,8 +52,10 @@ impl Cluster {
         body: Vec<u8>,
     ) -> Result<Request<Vec<u8>>, ApiError> {
         let request = Request::builder().method(method).uri(path).header("content-type", content).body(body);
-        request
-            .map_err(|_| ApiError::Invalid { object: path.to_owned(), causes: "it is no address".to_owned() })
+        request.map_err(|_| ApiError::Invalid {
+            object: path.to_owned(),
+            causes: "not a valid URL path".to_owned(),
+        })
     }
 
     pub(crate) async fn send(
@@ -241,12 +243,13 @@ fn unwanted(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
     // A redirection would lead to a server that the Target does not name.
     if status.is_redirection() {
         return Some(
-            "answers with a redirection, which is not followed: the server of the kubeconfig has to be the API server itself",
+            "answers with a redirection, which is not followed: the server of the kubeconfig must be the API server \
+             itself",
         );
     }
     let is_plain = |encoding: &[u8]| encoding.eq_ignore_ascii_case(b"identity");
     let is_encoded = headers.get_all(CONTENT_ENCODING).iter().any(|value| !is_plain(value.as_bytes()));
-    is_encoded.then_some("answers in an encoding that nobody has asked for (Content-Encoding)")
+    is_encoded.then_some("uses a Content-Encoding that the request did not accept")
 }
 
 /// Returns the pause that a busy server asks for, for the statuses that Kubernetes' own client

@@ -51,7 +51,7 @@ pub async fn read_exports(
         };
         if let Some(inner) = &export.from_object_ref {
             let Some(reference) = referred(&object, resource, inner)? else {
-                let what = format!("{} of resource {resource} names no object", inner.json_path);
+                let what = format!("{} of resource {resource} does not name an object", inner.json_path);
                 return waiting(what, until_there(cluster, resource, &object, &inner.json_path).await);
             };
             match cluster.get(&reference).await? {
@@ -64,7 +64,7 @@ pub async fn read_exports(
         }
         let Some(value) = one(&object, &export.json_path)? else {
             let awaited = until_there(cluster, &Reference::of(&object), &object, &export.json_path).await;
-            return waiting(format!("{} is not there yet", export.json_path), awaited);
+            return waiting(format!("{} does not exist yet", export.json_path), awaited);
         };
         merge_over(&mut values, &nested(&export.key, value));
     }
@@ -108,7 +108,7 @@ pub fn one(object: &Value, path: &str) -> Result<Option<Value>, ApplyError> {
     match parsed.find(object).as_slice() {
         [] => Ok(None),
         [value] => Ok(Some((*value).clone())),
-        several => Err(wrong(&format!("leads to {} values, and one is exported", several.len()))),
+        several => Err(wrong(&format!("matches {} values, but an export is one value", several.len()))),
     }
 }
 

@@ -16,9 +16,9 @@ pub struct JsonPath {
 /// Reason why a text is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
-    #[error("is no JSON path: a bracket or quote is not closed")]
+    #[error("is not a valid JSON path: a bracket or quote is not closed")]
     Unclosed,
-    #[error("is no JSON path, such as .status.conditions[?(@.type==\"Ready\")].status")]
+    #[error("is not a valid JSON path; write a path such as .status.conditions[?(@.type==\"Ready\")].status")]
     Syntax,
 }
 

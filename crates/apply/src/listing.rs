@@ -121,10 +121,10 @@ impl<'c> ListPages<'c> {
         }
         self.objects += objects;
         if token.len() > LONGEST_TOKEN {
-            return Err(self.endless("leads on with a token that is no address"));
+            return Err(self.endless("continues with a token that is too long for a URL"));
         }
         if !self.tokens.insert(self.hasher.hash_one(token)) {
-            return Err(self.endless("leads back to a page that it had already (continue)"));
+            return Err(self.endless("repeats the continue token of an earlier page"));
         }
         if self.tokens.len() >= MOST_PAGES || self.objects >= MOST_OBJECTS {
             let most = format!("has more than {MOST_PAGES} pages or {MOST_OBJECTS} objects");

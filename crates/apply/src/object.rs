@@ -84,7 +84,7 @@ pub(crate) fn member<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<Strin
     match slot {
         Value::Object(members) => members,
         // The value was just made an object above.
-        _ => unreachable!("a member that is no object"),
+        _ => unreachable!("member is not an object"),
     }
 }
 

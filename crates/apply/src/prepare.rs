@@ -116,7 +116,7 @@ pub(crate) async fn prepare(
             reference.group().to_owned(),
             Reference { api_version: String::new(), ..reference.clone() },
         )) {
-            problems.push(format!("{reference} is there more than once"));
+            problems.push(format!("{reference} is listed more than once"));
         }
         let group = match (reference.kind.as_str(), is_namespaced) {
             ("CustomResourceDefinition", _) => 0,

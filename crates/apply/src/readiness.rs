@@ -68,7 +68,7 @@ fn deployment(object: &Value) -> Option<String> {
 fn replica_set(object: &Value) -> Option<String> {
     let wanted = replicas(object, 1);
     let failure =
-        has_condition(object, "ReplicaFailure", "True").then(|| "replicas cannot be made".to_owned());
+        has_condition(object, "ReplicaFailure", "True").then(|| "replicas cannot be created".to_owned());
     let found = [("ready", number(object, "/status/readyReplicas"))];
     not_observed(object).or(failure).or_else(|| counts(wanted, &found, |count| count >= wanted))
 }
@@ -173,7 +173,7 @@ mod tests {
                 "ReplicaSet",
                 &spec,
                 &json!({"observedGeneration": 2, "readyReplicas": 3, "conditions": [{"type": "ReplicaFailure", "status": "True"}]}),
-                Some("replicas cannot be made"),
+                Some("replicas cannot be created"),
             ),
             ("apps/v1", "DaemonSet", &none, &daemon(3), Some("3 of 4 replicas are scheduled")),
             ("apps/v1", "DaemonSet", &rolling(json!(1)), &daemon(3), None),

@@ -73,9 +73,9 @@ impl Test {
         let what = match expression.judge(object, &mut units.0) {
             Verdict::Met => return None,
             Verdict::NotMet => "is not true",
-            Verdict::Undecided => "has no truth value: a field is missing, or is of another type",
+            Verdict::Undecided => "is neither true nor false: a field is missing, or has another type",
             Verdict::TooCostly => {
-                "may cost too much for an object of this size: loop over less, or look at fewer objects"
+                "may be too expensive for an object of this size: iterate over fewer entries, or select fewer objects"
             }
         };
         Some(format!("requirements[{index}].cel {what}"))
@@ -101,7 +101,9 @@ mod tests {
             (json!({}), Some(".status.phase does not meet ==")),
             (
                 json!({"phase": "canary"}),
-                Some("requirements[1].cel has no truth value: a field is missing, or is of another type"),
+                Some(
+                    "requirements[1].cel is neither true nor false: a field is missing, or has another type",
+                ),
             ),
             (json!({"phase": "canary", "token": "x"}), Some("requirements[1].cel is not true")),
             (

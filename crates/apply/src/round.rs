@@ -124,7 +124,7 @@ async fn advance(task: &Task<'_>, round: &mut Round) -> Result<Progress, ApplyEr
     let dropped = dropped(record, &listed);
     remember(record, listed);
     if !dropped.is_empty() && !task.is_listed {
-        return Ok(Progress::Waiting(Waiting::from("the new list of objects is written down".to_owned())));
+        return Ok(Progress::Waiting(Waiting::from("the new list of objects to be saved".to_owned())));
     }
     if !dropped.is_empty() {
         let deletion = Deletion {
@@ -313,7 +313,8 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         _ => {}
     }
     if is_being_deleted(&live) {
-        let what = format!("{reference} is being deleted, and is made anew when it is gone{}", held(&live));
+        let what =
+            format!("{reference} is being deleted and will be created again afterwards{}", held(&live));
         return Ok(Applying::waits(what, Awaited::gone(task.cluster, &live).await));
     }
     let now = Applied::new(&settings.manifest, &live);
@@ -343,9 +344,10 @@ async fn create(task: &Task<'_>, kind: &ResourceKind, member: &Member) -> Result
     match create_declared(task.cluster, kind, &object).await {
         // Another writer created it between our GET and POST. The next round applies the policy to
         // that object.
-        Err(ApiError::AlreadyExists(_)) => {
-            Ok(Applying::waits(format!("{reference} was created by somebody else meanwhile"), None))
-        }
+        Err(ApiError::AlreadyExists(_)) => Ok(Applying::waits(
+            format!("{reference}: another client created it in the meantime; the next round reads it again"),
+            None,
+        )),
         Err(error) => Err(error.into()),
         Ok((object, warning)) => {
             let applied = Some(Applied::new(&settings.manifest, &object));

@@ -64,7 +64,7 @@ pub async fn server_side_apply(
     let patch = three_way(apply.former.unwrap_or(&Value::Null), &manifest.object, apply.live);
     let stored = cluster.patch(apply.kind, &reference, PatchKind::Merge, &patch).await?;
     let texts = [
-        Some(format!("{reference}: {why}, so that it was patched as a whole")),
+        Some(format!("{reference}: {why}, so a merge patch was used instead of server-side apply")),
         manifest.warning(&reference),
     ];
     Ok((stored, Some(texts.into_iter().flatten().collect::<Vec<_>>().join("; "))))
@@ -108,9 +108,11 @@ pub(crate) async fn would_be(
 fn beyond_apply(error: &ApiError) -> Option<&'static str> {
     match error {
         // Real charts contain lists with repeated keys.
-        ApiError::Invalid { causes, .. } if causes == REPEATED_KEYS => Some("a list has a key twice"),
-        ApiError::Invalid { causes, .. } if causes.starts_with("415") => Some("its server knows no apply"),
-        ApiError::Undeclared { .. } => Some("its schema lacks a field"),
+        ApiError::Invalid { causes, .. } if causes == REPEATED_KEYS => Some("a list has a duplicate key"),
+        ApiError::Invalid { causes, .. } if causes.starts_with("415") => {
+            Some("the server does not support server-side apply")
+        }
+        ApiError::Undeclared { .. } => Some("its schema does not have a field of the manifest"),
         _ => None,
     }
 }

@@ -91,7 +91,7 @@ impl Cluster {
         let path = path_of(scope)?;
         let what = format!("{} to wait for", scope.kind.plural);
         if self.unwatchable.holds(&path) {
-            let problem = "it could not be watched a moment ago".to_owned();
+            let problem = "the last attempt failed less than a minute ago".to_owned();
             return Err(ApiError::Transient { verb: "watch", object: what, problem });
         }
         let version = version.map(|version| format!("&resourceVersion={version}")).unwrap_or_default();

@@ -359,7 +359,7 @@ impl Output {
         match document {
             Value::Null => Ok(Self::default()),
             Value::Object(document) => Ok(Self { document, ..Self::default() }),
-            _ => Err("the output is no YAML map".to_owned()),
+            _ => Err("the output of the template is not a YAML map".to_owned()),
         }
     }
 

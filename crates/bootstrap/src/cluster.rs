@@ -227,7 +227,7 @@ async fn token(client: &Client, service: &str, called: Option<&str>) -> Result<S
     let token = answer.status.and_then(|status| status.token);
     token.ok_or(BootstrapError::Manifest {
         what: "the answer to a token request",
-        reason: "it holds no token".to_owned(),
+        reason: "it contains no token".to_owned(),
     })
 }
 

@@ -125,35 +125,37 @@ pub(crate) enum BootstrapError {
     #[error("cannot {what} {path}: {source}")]
     File { what: &'static str, path: PathBuf, source: std::io::Error },
     #[error(
-        "{path} was made by another version, or is damaged ({reason}); `docker compose down --volumes` removes it with all \
-         data of this trial cluster, then `docker compose up` makes a new one"
+        "{path} was written by another version, or is damaged ({reason}); `docker compose down --volumes` removes it \
+         with all data of this trial cluster, then `docker compose up` creates a new one"
     )]
     Stale { path: PathBuf, reason: String },
     #[error(
-        "the volumes of the project {project:?} hold the trial cluster of another checkout or host folder: the password in \
-         GROUNDWORK_HOST_FOLDER (./.groundwork if it is not set) is not theirs. Nothing was written. For a cluster beside that one \
-         set COMPOSE_PROJECT_NAME, GROUNDWORK_HOST_FOLDER and other ports, as \"A second one\" in docs/compose.md shows; to use that \
-         one from here, because its folder was moved or removed, set GROUNDWORK_ADOPT=true for this start"
+        "the volumes of the project {project:?} contain the trial cluster of another checkout or host folder: the \
+         password in GROUNDWORK_HOST_FOLDER (./.groundwork if it is not set) does not belong to it. No file was \
+         written. To run a second trial cluster, set COMPOSE_PROJECT_NAME, GROUNDWORK_HOST_FOLDER and other ports, as \
+         \"A second one\" in docs/compose.md shows. To use the existing cluster from here, because its folder was \
+         moved or removed, set GROUNDWORK_ADOPT=true for this start"
     )]
     OtherCheckout { project: String },
     #[error(
-        "GROUNDWORK_HOST_FOLDER (./.groundwork if it is not set) belongs to the project {owner:?}, and this one is {project:?}: its \
-         kubeconfig would be replaced. Nothing was written. Set GROUNDWORK_HOST_FOLDER to another folder, as \"A second one\" in \
-         docs/compose.md shows; or remove this one, if that project is gone"
+        "GROUNDWORK_HOST_FOLDER (./.groundwork if it is not set) belongs to the project {owner:?}, but this project is \
+         {project:?}, which would replace the kubeconfig in it. No file was written. Set GROUNDWORK_HOST_FOLDER to \
+         another folder, as \"A second one\" in docs/compose.md shows; or remove the folder, if the project {owner:?} \
+         no longer exists"
     )]
     OtherProject { owner: String, project: String },
-    #[error("{path} does not exist: `groundwork-bootstrap credentials` has to run first")]
+    #[error("{path} does not exist: run `groundwork-bootstrap credentials` first")]
     NoState { path: PathBuf },
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     #[error(
-        "the API server at {url} did not come up within {seconds} s ({reason}); `docker compose logs kube-apiserver etcd` may \
-         tell why. Data of another version can be removed with `docker compose down --volumes`"
+        "the API server at {url} did not come up within {seconds} s ({reason}); `docker compose logs kube-apiserver \
+         etcd` may show the cause. If the data is from another version, remove it with `docker compose down --volumes`"
     )]
     NotUp { url: String, seconds: u64, reason: String },
     #[error(
-        "the API server at {url} does not accept the credentials in {path}; it was started with others: `docker compose up \
-         --force-recreate` starts it again"
+        "the API server at {url} does not accept the credentials in {path}, because it was started with other ones: \
+         restart it with `docker compose up --force-recreate`"
     )]
     NotAccepted { url: String, path: PathBuf },
     #[error("the API server refuses {what}: {source}")]

@@ -117,7 +117,8 @@ impl State {
         }
         let stale = |reason: String| BootstrapError::Stale { path: path.clone(), reason };
         // Do not show the parser's message, which may quote a password.
-        let head: Head = serde_json::from_str(&text).map_err(|_| stale("it holds no version".to_owned()))?;
+        let head: Head =
+            serde_json::from_str(&text).map_err(|_| stale("its version is missing".to_owned()))?;
         if head.version != VERSION {
             return Err(stale(format!("version {} instead of {VERSION}", head.version)));
         }
@@ -263,7 +264,7 @@ mod tests {
         for (text, reason) in [
             (r#"{"version": 7}"#, "(version 7 instead of 1)"),
             (r#"{"version": 1, "tokens": {"admin": "hunter2"}}"#, "(fields are missing)"),
-            ("{\"vers", "(it holds no version)"),
+            ("{\"vers", "(its version is missing)"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = State::load_or_make(folder.path(), &[], me).unwrap_err().to_string();

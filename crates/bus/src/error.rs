@@ -8,7 +8,7 @@ use crate::subject::SubjectError;
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
     /// There is no connection.
-    #[error("the NATS server at {server} cannot be reached: {reason}; it is tried again")]
+    #[error("the NATS server at {server} cannot be reached: {reason}; trying again")]
     Unavailable {
         /// Address of the server, without user and password.
         server: String,
@@ -60,14 +60,15 @@ pub enum BusError {
         server: String,
     },
     /// The stream is missing.
-    #[error("the stream {} is missing: the watcher creates it when it runs", crate::STREAM)]
+    #[error("the stream {} is missing: start the watcher, which creates it", crate::STREAM)]
     StreamNotFound,
     /// The journal is missing.
-    #[error("the stream {} of the journal is missing: the watcher creates it when it runs", crate::JOURNAL)]
+    #[error("the stream {} of the journal is missing: start the watcher, which creates it", crate::JOURNAL)]
     JournalNotFound,
     /// The stream has lost its last messages. The watcher fills it again.
     #[error(
-        "the stream {} went back: {consumer} has acknowledged message {acknowledged}, and the last is {last}; the watcher fills it again",
+        "the stream {} lost messages: {consumer} has acknowledged message {acknowledged}, but the last message is \
+         {last}; the watcher fills the stream again",
         crate::STREAM
     )]
     WentBack {
@@ -86,8 +87,8 @@ pub enum BusError {
     },
     /// The user has reached its limit of consumers.
     #[error(
-        "all {places} places that the NATS user {user} has on the stream {stream} are taken; a place is free two minutes after its \
-         reader has gone, that of a queue half an hour after"
+        "all {places} consumers that the NATS user {user} may have on the stream {stream} are in use; one becomes free \
+         two minutes after its reader ends, or half an hour after its queue ends"
     )]
     NoPlace {
         /// Name of the NATS user.
@@ -106,7 +107,7 @@ pub enum BusError {
         code: u64,
     },
     /// The answer of the server cannot be understood.
-    #[error("the NATS server answered {request} with something else than expected: {reason}")]
+    #[error("the answer of the NATS server to {request} cannot be used: {reason}")]
     Answer {
         request: String,
         /// Reason why the answer cannot be understood.
@@ -164,16 +165,13 @@ impl BusError {
 pub enum PublishError {
     /// The last message of the subject has another sequence than the fence: another publisher was
     /// first.
-    #[error("{subject} was published by somebody else since it was read; read it again")]
+    #[error("another publisher wrote {subject} since it was read; read it again")]
     Superseded { subject: String },
     /// The stream is missing.
-    #[error("the stream {} is missing: the watcher has to create it again", crate::STREAM)]
+    #[error("the stream {} is missing: start the watcher, which creates it", crate::STREAM)]
     StreamNotFound,
     /// The record is larger than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
-    #[error(
-        "the event of {object} has {size} bytes, more than the {} that an event may have",
-        crate::MAX_EVENT_BYTES
-    )]
+    #[error("the event of {object} has {size} bytes; an event may have at most {}", crate::MAX_EVENT_BYTES)]
     TooLarge {
         /// Object that the record describes.
         object: String,

@@ -93,7 +93,9 @@ impl Replay {
                             false => self.ready.push_back(feed),
                         }
                     }
-                    Err(error) => tracing::error!(%error, "not in the index"),
+                    Err(error) => {
+                        tracing::error!(%error, "an event cannot be read, so its change is missing in the index")
+                    }
                 }
                 caught_up
             }

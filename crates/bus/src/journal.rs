@@ -188,7 +188,7 @@ impl Entry {
             about: About::default(),
             reason: "EntriesLost".to_owned(),
             text: format!(
-                "{count} entries of the {service} were lost since {since:.0}, perhaps some of this job"
+                "{count} entries of the {service} were lost since {since:.0}, and some of them may belong to this job"
             ),
             seen: String::new(),
             written: String::new(),
@@ -219,7 +219,7 @@ impl Entry {
         let (key, job) = subject::parse_journal(subject).ok_or("its subject is not one of the journal")?;
         let body: Body = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         if body.v != VERSION {
-            return Err(format!("it has the form {}, and only the form {VERSION} is known", body.v));
+            return Err(format!("its format is {}, but only format {VERSION} is known", body.v));
         }
         let Body { v: _, time, service, instance, parent, what, about, reason, text, seen, written } = body;
         Ok(Self { time, service, instance, key, parent, job, what, about, reason, text, seen, written })
@@ -280,7 +280,7 @@ mod tests {
         assert!(body.len() < 2_000, "{}", body.len());
         let other = String::from_utf8(body.to_vec()).unwrap().replacen("\"v\":1", "\"v\":2", 1);
         let refused = Entry::read(&subject, other.as_bytes()).unwrap_err();
-        assert_eq!(refused, "it has the form 2, and only the form 1 is known");
+        assert_eq!(refused, "its format is 2, but only format 1 is known");
     }
 
     #[test]

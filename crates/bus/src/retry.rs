@@ -63,7 +63,7 @@ impl Retry {
     pub(crate) fn succeeded(&mut self) {
         self.failures = 0;
         if self.clear() {
-            tracing::info!(of = self.what, "events can be read again");
+            tracing::info!(of = self.what, "events are read again");
         }
     }
 

@@ -29,14 +29,12 @@ const MAX_SUBJECT_BYTES: usize = 1024;
 pub enum SubjectError {
     /// The kind is not valid.
     #[error(
-        "{plural:?} in group {group:?} is no kind of Kubernetes: a plural is made of lower case letters, digits and `-`, \
-         a group of the same and `.`"
+        "plural {plural:?} of group {group:?} is not valid: a plural consists of lower-case letters, digits and `-`, a \
+         group also of `.`"
     )]
     Kind { plural: String, group: String },
     /// A name is too long for a subject.
-    #[error(
-        "a name of {kind} has {length} bytes as a subject, more than the {MAX_SUBJECT_BYTES} that the bus takes"
-    )]
+    #[error("a name of {kind} has {length} bytes as a subject; at most {MAX_SUBJECT_BYTES} are allowed")]
     Long {
         kind: Kind,
         /// Length of the subject.

@@ -132,7 +132,7 @@ pub(crate) fn decode(wire: &Wire) -> Result<Record, String> {
             let InterestBody { expires } = read(&wire.body)?;
             Record::Interest(Interest { kind, namespace, holder, expires })
         }
-        (_, other) => return Err(format!("its type {other:?} is unknown for this subject")),
+        (_, other) => return Err(format!("its type {other:?} does not belong to this subject")),
     };
     Ok(record)
 }
@@ -140,7 +140,7 @@ pub(crate) fn decode(wire: &Wire) -> Result<Record, String> {
 fn event(wire: &Wire, object: crate::ObjectId, change: Change) -> Result<Event, String> {
     let replay = match wire.id.splitn(3, '/').nth(2) {
         Some(replay) => {
-            Some(subject::decode(replay).ok_or_else(|| format!("its id {:?} is wrong", wire.id))?)
+            Some(subject::decode(replay).ok_or_else(|| format!("its id {:?} is not valid", wire.id))?)
         }
         None => None,
     };
@@ -151,7 +151,7 @@ fn event(wire: &Wire, object: crate::ObjectId, change: Change) -> Result<Event, 
 /// private data.
 fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(body)
-        .map_err(|error| format!("its body is wrong at line {}, column {}", error.line(), error.column()))
+        .map_err(|error| format!("its body is not valid at line {}, column {}", error.line(), error.column()))
 }
 
 /// Reports whether this is the type of a tombstone.
@@ -183,12 +183,14 @@ impl Wire {
     /// Reads a message of NATS.
     pub(crate) fn received(subject: &str, headers: Option<&HeaderMap>, body: Bytes) -> Result<Self, String> {
         let header = |name: &str| headers.and_then(|headers| headers.get(name)).map(HeaderValue::as_str);
-        let required = |name: &str| header(name).ok_or_else(|| format!("it has no header {name}"));
+        let required = |name: &str| header(name).ok_or_else(|| format!("header {name} is missing"));
         Ok(Self {
             subject: subject.to_owned(),
             id: required("ce-id")?.to_owned(),
             event_type: required("ce-type")?.to_owned(),
-            time: required("ce-time")?.parse().map_err(|_| "its header ce-time is no time".to_owned())?,
+            time: required("ce-time")?
+                .parse()
+                .map_err(|_| "header ce-time is not an RFC 3339 time".to_owned())?,
             trace: header("traceparent").map(str::to_owned),
             body,
         })
@@ -316,9 +318,9 @@ mod tests {
     fn what_is_not_ours_is_refused_without_a_quote() {
         let wire = encode(&Record::Object(installation(Change::Applied(snapshot())))).unwrap();
         let wrong = Wire { body: Bytes::from_static(b"{\"uid\": secret}"), ..wire.clone() };
-        assert_eq!(decode(&wrong).unwrap_err(), "its body is wrong at line 1, column 9");
+        assert_eq!(decode(&wrong).unwrap_err(), "its body is not valid at line 1, column 9");
         let wrong = Wire { event_type: SYNCED.to_owned(), ..wire.clone() };
-        assert!(decode(&wrong).unwrap_err().contains("is unknown"));
+        assert!(decode(&wrong).unwrap_err().contains("does not belong to this subject"));
         assert!(Wire::received("a", None, Bytes::new()).unwrap_err().contains("ce-id"));
     }
 }

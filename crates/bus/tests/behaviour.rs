@@ -216,7 +216,7 @@ async fn large_events_and_wrong_kinds_are_refused(bus: Bus) {
     let refused = bus.publish(&large(MAX_EVENT_BYTES - frame + 1), None).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the event of secrets n/a has 65537 bytes, more than the 65536 that an event may have"
+        "the event of secrets n/a has 65537 bytes; an event may have at most 65536"
     );
     let wrong = groundwork_bus::Kind::new("a_b", "things");
     assert!(matches!(bus.work("renderer", &wrong).await, Err(BusError::Subject(_))));

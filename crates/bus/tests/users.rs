@@ -350,8 +350,8 @@ async fn places_of_a_user_are_all_that_it_can_take() {
     let error = login(&nats, "reader").await.load(groundwork_bus::Filter::Everything).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "all 32 places that the NATS user reader has on the stream GROUNDWORK are taken; a place is free two minutes after its \
-         reader has gone, that of a queue half an hour after"
+        "all 32 consumers that the NATS user reader may have on the stream GROUNDWORK are in use; one becomes free two \
+         minutes after its reader ends, or half an hour after its queue ends"
     );
     assert!(error.is_transient());
     for name in SERVICES {

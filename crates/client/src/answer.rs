@@ -38,13 +38,13 @@ pub struct Limit {
 /// Reason that an answer was not read. Each message follows the name of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    #[error("answers with more than {}, the most that {} may have", size(.0.bytes), .0.what)]
+    #[error("answers with more than {}, the limit for {}", size(.0.bytes), .0.what)]
     TooLong(Limit),
-    #[error("answers with what takes more than {} of memory, the most that one piece of work may hold", size(*.0))]
+    #[error("answers with content that takes more than {} of memory, the limit for one unit of work", size(*.0))]
     TooMuch(usize),
-    #[error("is not read now: answers of all servers together take up the {} that there are for them", size(*.0))]
+    #[error("is not read now: the answers of all servers together use the {} of memory that they may have", size(*.0))]
     NoRoom(usize),
-    #[error("ends its answer too early, or not as it has begun: {0}")]
+    #[error("sends an incomplete or damaged answer: {0}")]
     Broken(String),
 }
 
@@ -357,7 +357,7 @@ mod tests {
         let holding = memory().begin("a");
         assert_eq!(read(body(OBJECT.bytes), OBJECT, &holding).await.unwrap().0.len(), OBJECT.bytes);
         let error = read(body(OBJECT.bytes + 1), OBJECT, &holding).await.err().unwrap();
-        assert_eq!(error.to_string(), "answers with more than 1 MiB, the most that an object may have");
+        assert_eq!(error.to_string(), "answers with more than 1 MiB, the limit for an object");
     }
 
     #[tokio::test]

@@ -18,9 +18,9 @@ const TIME: Duration = Duration::from_secs(120);
 /// Reason that an answer is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BoundError {
-    #[error("the API server {server} answers with more than {} MiB, the most that an answer may have", .most >> 20)]
+    #[error("the API server {server} answers with more than {} MiB, the limit for an answer", .most >> 20)]
     TooLong { server: String, most: usize },
-    #[error("the API server {server} has not ended its answer within {} s", .time.as_secs_f32())]
+    #[error("the API server {server} did not complete its answer within {} s", .time.as_secs_f32())]
     TooSlow { server: String, time: Duration },
 }
 
@@ -200,8 +200,7 @@ mod tests {
     async fn an_answer_may_have_so_much() {
         let body = |bytes: usize| move || Full::new(Bytes::from(vec![b'x'; bytes]));
         assert_eq!(read("/api", body(1 << 20)).await, Ok(1 << 20));
-        let error =
-            "the API server https://home answers with more than 1 MiB, the most that an answer may have";
+        let error = "the API server https://home answers with more than 1 MiB, the limit for an answer";
         assert_eq!(read("/api", body((1 << 20) + 1)).await, Err(error.to_owned()));
         assert_eq!(read("/api?limit=5&watch=true", body(2 << 20)).await, Ok(2 << 20));
         assert!(read("/api?rewatch=true&watch=false", body(2 << 20)).await.is_err());
@@ -217,7 +216,7 @@ mod tests {
             });
             StreamBody::new(Box::pin(frames))
         };
-        let error = "the API server https://home has not ended its answer within 5 s";
+        let error = "the API server https://home did not complete its answer within 5 s";
         assert_eq!(read("/api", dripping).await, Err(error.to_owned()));
         assert_eq!(read("/api?watch=1", dripping).await, Ok(20));
         let silent =

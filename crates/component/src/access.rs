@@ -38,7 +38,7 @@ pub enum AccessError {
     /// Error E13 (`components.md` 8): the access type is not supported.
     #[error("access method {type_name:?} not supported")]
     Unsupported { type_name: String },
-    #[error("it has no {member}")]
+    #[error("{member} is missing")]
     Incomplete { member: &'static str },
 }
 

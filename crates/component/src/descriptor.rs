@@ -127,7 +127,7 @@ impl Resource {
 /// Error of a component descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum DescriptorError {
-    #[error("component descriptor is no YAML: {0}")]
+    #[error("component descriptor is not valid YAML: {0}")]
     Yaml(yaml::Error),
     #[error("component descriptor is not a map")]
     NoMap,
@@ -340,7 +340,7 @@ impl Descriptor {
                 .filter(|(_, element)| text(element, "name") == name)
                 .map(|(identity, _)| identity)
                 .collect();
-            format!("the name alone does not identify it; found {}", identities.join(", "))
+            format!("several resources have this name; found {}", identities.join(", "))
         };
         let component = format!("{}:{}", self.name(), self.version());
         Err(DescriptorError::Resource { component, name: name.to_owned(), reason })

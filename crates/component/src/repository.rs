@@ -126,12 +126,13 @@ pub enum RepositoryError {
     #[error("no store is configured for the repository context {context}; add it to {map}")]
     NotMapped { context: String, map: String },
     /// The content is in a registry, but the caller reads only files.
-    #[error("{address} lies in a registry, and here only files are read; put the content into the component")]
+    #[error("{address} is in a registry, but only files are read here; put the content into the component")]
     Offline { address: String },
     /// The content is in another registry than its component, but the caller accesses only that
     /// one.
     #[error(
-        "{address} lies in another registry than its component, and only that one is asked; put the content into the component"
+        "{address} is in another registry than its component, but only the registry of the component is read; put the \
+         content into the component"
     )]
     Elsewhere { address: String },
     /// Error E14 (`components.md` 8): the digest does not match.
@@ -140,12 +141,12 @@ pub enum RepositoryError {
     #[error("{address} is larger than {limit} bytes")]
     TooLarge { address: String, limit: u64 },
     /// One unit of work would exceed its memory limit for fetched content.
-    #[error("{address} takes what is fetched for one piece of work beyond {limit} bytes of memory")]
+    #[error("{address} exceeds the {limit} bytes of memory for the content that one unit of work fetches")]
     TooMuch { address: String, limit: u64 },
     /// Other requests currently use the shared memory for fetched content.
     #[error(
-        "cannot read {address} now: answers of all registries and chart repositories together take up the {total} bytes of memory that there are \
-         for them, {share} for one namespace"
+        "cannot read {address} now: the answers of all registries and chart repositories use the {total} bytes of \
+         memory that they may have together ({share} for one namespace)"
     )]
     NoRoom { address: String, total: u64, share: u64 },
     #[error("{address}: {problem}")]

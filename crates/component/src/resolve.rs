@@ -84,7 +84,7 @@ impl ComponentVersion {
     pub fn fetch(&self, access: &Access) -> Result<Blob, RepositoryError> {
         let (name, version) = (self.descriptor.name(), self.descriptor.version());
         let mut missing = self.unopened.clone().unwrap_or_else(|| RepositoryError::Missing {
-            address: format!("{access} of the inline component {name}:{version}, which names no repository,"),
+            address: format!("{access} of the inline component {name}:{version}, which has no repository,"),
         });
         for repository in &self.repositories {
             match repository.content(name, version, access) {

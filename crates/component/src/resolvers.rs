@@ -41,7 +41,7 @@ pub struct ResolverRules {
 /// Error of an OCM configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OcmConfigError {
-    #[error("it is no valid YAML: {0}")]
+    #[error("not valid YAML: {0}")]
     Yaml(#[from] yaml::Error),
     #[error("{path}: {problem}")]
     Field { path: String, problem: &'static str },

@@ -49,15 +49,13 @@ pub struct TrustAnchor {
 pub enum SignatureError {
     #[error("signature {name:?} not found; {component} has {found}")]
     NotFound { name: String, component: String, found: String },
-    #[error("{component}: {what} {name:?} is not known")]
+    #[error("{component}: {what} {name:?} is not supported")]
     Unknown { component: String, what: &'static str, name: String },
     #[error("signature digest ({signed}) does not match found digest ({found})")]
     Digest { signed: String, found: String },
-    #[error(
-        "{component}: the digest of {element} ({recorded}) does not match the one that was found ({found})"
-    )]
+    #[error("{component}: the digest of {element} ({recorded}) does not match the computed digest ({found})")]
     Element { component: String, element: String, recorded: String, found: String },
-    #[error("the signature was not made with the key that is trusted")]
+    #[error("the signature was not made with the trusted key")]
     Forged,
     #[error("{0}")]
     Key(String),
@@ -72,7 +70,8 @@ pub enum SignatureError {
     #[error("cannot compute the digest of resource {resource:?} of component {component}: {source}")]
     Repository { resource: String, component: String, source: RepositoryError },
     #[error(
-        "cannot compute the digest {algorithm:?} of resource {resource:?} of component {component}, which is {access}"
+        "cannot compute the digest {algorithm:?} of resource {resource:?} of component {component}: its access \
+         ({access}) does not support this algorithm"
     )]
     Unsupported { algorithm: String, resource: String, component: String, access: String },
 }
@@ -340,7 +339,7 @@ fn content_digest(
         algorithm: recorded.as_ref().map_or_else(String::new, |digest| digest.algorithm.clone()),
         resource: resource.name.clone(),
         component: component.to_owned(),
-        access: format!("behind the access {}", resource.access()),
+        access: format!("of unknown type {}", resource.access()),
     })?;
     let (hash, algorithm) = match &recorded {
         Some(recorded) => (recorded.hash.clone(), recorded.algorithm.clone()),
@@ -426,11 +425,11 @@ fn check(
                 _ => {}
             }
         }
-        bytes.ok_or_else(|| key_error("the signature is no PEM block SIGNATURE"))?
+        bytes.ok_or_else(|| key_error("the signature has no PEM block SIGNATURE"))?
     } else {
         HEXLOWER
             .decode(value.trim().to_ascii_lowercase().as_bytes())
-            .map_err(|_| key_error("the signature is not written in hex"))?
+            .map_err(|_| key_error("the signature is not hexadecimal"))?
     };
     let padding = match algorithm.as_str() {
         PKCS1 => Padding::Pkcs1,
@@ -446,10 +445,10 @@ fn check(
                 .map(|block| block.contents().to_vec())
                 .collect();
             if roots.is_empty() {
-                return Err(key_error("what is given as certificates of authorities holds none in PEM"));
+                return Err(key_error("the trusted certificates of authorities contain no PEM certificate"));
             }
             if chain.is_empty() {
-                return Err(key_error("the signature brings no certificate, and no public key is given"));
+                return Err(key_error("the signature contains no certificate, and no public key is given"));
             }
             let key = verify_chain(&chain, &roots, trust.now).map_err(SignatureError::Key)?;
             check_issuer(text("issuer"), &chain)?;
@@ -481,7 +480,7 @@ fn check_issuer(issuer: &str, chain: &[Vec<u8>]) -> Result<(), SignatureError> {
     }
     let subject = leaf.common_name.unwrap_or_default();
     Err(SignatureError::Key(format!(
-        "the signature names {issuer:?} as its issuer, and its certificate is for {subject:?}"
+        "the signature names the issuer {issuer:?}, but its certificate is for {subject:?}"
     )))
 }
 

@@ -66,10 +66,11 @@ pub struct BusArguments {
 
 /// An age: a number of days, hours, minutes or seconds.
 fn age(text: &str) -> Result<Duration, String> {
-    let span: jiff::Span = text.parse().map_err(|_| "it must be a time such as 7d, 12h or 30m".to_owned())?;
+    let span: jiff::Span =
+        text.parse().map_err(|_| "a time such as 7d, 12h or 30m is expected".to_owned())?;
     let days = jiff::SpanRelativeTo::days_are_24_hours();
     let age = span.to_duration(days).ok().and_then(|age| Duration::try_from(age).ok());
-    age.filter(|age| !age.is_zero()).ok_or_else(|| "it must be a positive time such as 7d or 12h".to_owned())
+    age.filter(|age| !age.is_zero()).ok_or_else(|| "a positive time such as 7d or 12h is expected".to_owned())
 }
 
 /// Part of the cluster that a service works on.
@@ -112,7 +113,7 @@ pub enum ConnectError {
     #[error("cannot read the NATS password from {path}: {source}")]
     Password { path: PathBuf, source: std::io::Error },
     #[error(
-        "cannot keep state in {path}: {source}; name a folder that this process may write, or leave --state-folder out"
+        "cannot keep state in {path}: {source}; set --state-folder to a folder that this process may write, or omit it"
     )]
     State { path: PathBuf, source: std::io::Error },
     #[error(transparent)]

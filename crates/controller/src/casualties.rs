@@ -170,8 +170,9 @@ fn calls_of(service: &str) -> String {
 pub(crate) fn words(service: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
-        "processes of {service} {version} died three times in a row while they worked on this, so it is left alone until it is changed or asked for anew; \
-         their logs and the last state of their containers tell of what"
+        "processes of {service} {version} died three times in a row while they worked on this object, so it is set \
+         aside until it is changed or a new job is requested; their logs and the last state of their containers show \
+         the cause"
     )
 }
 
@@ -213,7 +214,7 @@ impl Log {
         };
         if let Err(error) = outcome {
             // The only consequence is that this key will not be suspected after a death.
-            tracing::debug!(%error, file = %self.path.display(), "a key in hand is not noted");
+            tracing::debug!(%error, file = %self.path.display(), "cannot record a key before its handling");
         }
     }
 }

@@ -135,13 +135,13 @@ fn undecodable(message: &str) -> Option<String> {
     let wanted = wanted.split([' ', ',', ';']).next().unwrap_or_default();
     let at = if field.is_empty() { "the object".to_owned() } else { format!("the field {field}") };
     let article = if found.starts_with(['a', 'o', 'i']) { "an" } else { "a" };
-    Some(format!("{at} has {article} {found} where the type {wanted} belongs"))
+    Some(format!("{at} is {article} {found}, but must have the type {wanted}"))
 }
 
 fn undecoded_quantity(message: &str) -> Option<String> {
     message
         .contains("quantities must match the regular expression")
-        .then(|| "a quantity has another form than 500m, 1.5 or 2Gi".to_owned())
+        .then(|| "a quantity is not valid; write one such as 500m, 1.5 or 2Gi".to_owned())
 }
 
 /// Returns the fields that the schema of a kind does not have, as server-side apply names them:
@@ -301,15 +301,15 @@ mod tests {
             (
                 "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number 5.5 into Go struct field \
                  ObjectMeta.metadata.annotations of type string",
-                "the field ObjectMeta.metadata.annotations has a number where the type string belongs",
+                "the field ObjectMeta.metadata.annotations is a number, but must have the type string",
             ),
             (
                 "json: cannot unmarshal array into Go value of type map[string]interface {}",
-                "the object has an array where the type map[string]interface belongs",
+                "the object is an array, but must have the type map[string]interface",
             ),
             (
                 "quantities must match the regular expression '^(secret)'",
-                "a quantity has another form than 500m, 1.5 or 2Gi",
+                "a quantity is not valid; write one such as 500m, 1.5 or 2Gi",
             ),
             ("something secret", "422 Invalid"),
         ] {

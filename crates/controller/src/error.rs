@@ -11,9 +11,9 @@ use crate::cause;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The object has changed since the write was decided. Read it again and decide again.
-    #[error("{0} has been changed by somebody else meanwhile")]
+    #[error("{0}: another client changed it in the meantime")]
     Conflict(String),
-    #[error("{0} exists already")]
+    #[error("{0} already exists")]
     AlreadyExists(String),
     #[error("{0} does not exist")]
     NotFound(String),
@@ -60,14 +60,14 @@ pub enum ApiError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
     /// The server asked clients to wait, for this number of seconds.
-    #[error("it is busy and has asked to be left alone for {seconds} s (Retry-After)")]
+    #[error("the server is busy and asked for a pause of {seconds} s (Retry-After)")]
     Resting { seconds: u64 },
     /// The server answered several attempts with "too many requests" or "unavailable".
-    #[error("it is busy")]
+    #[error("the server is busy")]
     Busy,
     /// Another request just timed out. Until the server answers again, one request at a time probes
     /// it.
-    #[error("it has not answered to others; the next one asks in a moment")]
+    #[error("the server does not answer; it is asked again in a moment")]
     Silent,
 }
 
@@ -91,7 +91,7 @@ impl ApiError {
         match error {
             kube::Error::Api(status) => Self::of_status(status, verb, object, resource),
             kube::Error::SerdeError(_) => {
-                let causes = "its form is not the one that the API server's schema promises".to_owned();
+                let causes = "the answer does not match the schema of the kind".to_owned();
                 Self::Invalid { object, causes }
             }
             other => Self::Transient { verb, object, problem: innermost_cause(other) },

@@ -253,7 +253,7 @@ impl Sending {
     fn report(&mut self, error: &BusError) {
         let problem = error.to_string();
         if self.problem.as_ref() != Some(&problem) {
-            tracing::warn!(%error, "the journal cannot be written; jobs go on without it");
+            tracing::warn!(%error, "the journal cannot be written; jobs continue without it");
             self.problem = Some(problem);
         }
     }

@@ -62,31 +62,32 @@ impl Metrics {
             service,
             handled: registry.register(
                 "handled",
-                "Attempts to bring a work key to rest, by outcome: settled, yielded, conflict, failed",
+                "Attempts to reconcile a work key, by outcome: settled, yielded, conflict, failed",
                 &["service", "outcome"],
                 Family::default(),
             ),
             duration: registry.register(
                 "handle_seconds",
-                "Duration of one attempt to bring a work key to rest",
+                "Duration of one attempt to reconcile a work key",
                 by_service,
                 histogram(),
             ),
             reaction: registry.register(
                 "reaction_seconds",
-                "From the watcher's sight of a change to the start of its handling",
+                "Time from the watcher's sight of a change to the start of its handling",
                 by_service,
                 histogram(),
             ),
             known: registry.register(
                 "known_events",
-                "Events that said nothing new and were not handled",
+                "Events without news, which were not handled",
                 by_service,
                 Family::default(),
             ),
             untold: registry.register(
                 "untold_changes",
-                "Looks at what is not at rest that nothing had asked for, and that wrote something of which no event told within ten seconds",
+                "Looks at unfinished objects without a request, which wrote a change that no event reported within ten \
+                 seconds",
                 by_service,
                 Family::default(),
             ),
@@ -98,7 +99,8 @@ impl Metrics {
             ),
             full_shares: registry.register(
                 "full_shares",
-                "Work keys that wait because their namespace has all the places in use that it may have; namespaces with places left are not shown",
+                "Work keys that wait because their namespace uses all its places; namespaces with places left are not \
+                 shown",
                 &["service", "namespace"],
                 Family::default(),
             ),

@@ -394,7 +394,7 @@ fn check<K: Stored>(namespace: &str, name: Option<&str>) -> Result<(), ApiError>
     for (field, text) in [("metadata.namespace", Some(namespace)), ("metadata.name", name)] {
         if text.is_some_and(|text| !is_dns_subdomain(text)) {
             let object = format!("{} {namespace:?}/{:?}", K::plural(&()), name.unwrap_or_default());
-            let causes = format!("{field} must be lower case letters, digits, \"-\" and \".\"");
+            let causes = format!("{field} must consist of lower-case letters, digits, \"-\" and \".\"");
             return Err(ApiError::Invalid { object, causes });
         }
     }

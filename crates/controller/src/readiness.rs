@@ -50,7 +50,7 @@ impl Readiness {
         match (&problems.index, problems.queues.first_key_value()) {
             (Some(index), _) => self.0.condition.not_ready(index),
             (None, Some((kind, problem))) => {
-                self.0.condition.not_ready(format!("no work of {kind} can be taken from the bus: {problem}"));
+                self.0.condition.not_ready(format!("cannot take work for {kind} from the bus: {problem}"));
             }
             (None, None) => self.0.condition.ready(),
         }
@@ -73,12 +73,9 @@ mod tests {
         assert_eq!(problems(), "");
         readiness.queue(&secrets, Some(&"the consumer is missing"));
         readiness.queue(&pods, Some(&"away"));
-        assert_eq!(problems(), "index: no work of pods can be taken from the bus: away");
+        assert_eq!(problems(), "index: cannot take work for pods from the bus: away");
         readiness.queue(&pods, None);
-        assert_eq!(
-            problems(),
-            "index: no work of secrets can be taken from the bus: the consumer is missing"
-        );
+        assert_eq!(problems(), "index: cannot take work for secrets from the bus: the consumer is missing");
         readiness.index(Some(&"rebuilt"));
         assert_eq!(problems(), "index: rebuilt");
         readiness.index(None);

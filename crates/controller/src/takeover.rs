@@ -58,8 +58,8 @@ pub struct TakeoverArguments {
 /// The other controller is still active.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{name} is at work on the same objects: {holder} renewed its lease {lease} at {renewed}; stop it and wait until the lease has run out, \
-     or start with --takeover (GROUNDWORK_TAKEOVER=true)"
+    "{name} is running on the same objects: {holder} renewed its lease {lease} at {renewed}; stop it and wait until \
+     the lease has expired, or start with --takeover (GROUNDWORK_TAKEOVER=true)"
 )]
 pub struct OriginalAtWorkError {
     pub name: &'static str,
@@ -118,7 +118,7 @@ async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
                 tracing::warn!(
                     lease = name,
-                    "may not list leases: an original that is at work stays unnoticed"
+                    "this service may not list leases, so it cannot notice a running original controller"
                 );
                 return Vec::new();
             }

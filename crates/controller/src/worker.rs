@@ -212,7 +212,7 @@ impl Worker {
             Err(error) => {
                 // A panic in a handler is a bug; retry its key like one that failed.
                 let Some(key) = self.tasks.remove(&error.id()) else { return };
-                tracing::error!(%key, %error, "a handler did not end");
+                tracing::error!(%key, %error, "a handler panicked; its key is handled again");
                 let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
                 Finished { key, ended, known: KnownVersions::default(), logged: None, written: Vec::new() }
             }
@@ -233,7 +233,7 @@ impl Worker {
     /// Counts and logs changes that looks have found although no event about them arrived.
     fn tell_findings(&mut self) {
         for key in self.findings.take_untold(now()) {
-            tracing::warn!(%key, "a look has found what no event told");
+            tracing::warn!(%key, "a look found a change that no event reported");
             self.controller.metrics.untold();
         }
     }
@@ -273,14 +273,14 @@ fn log_failure(
 ) -> Option<String> {
     let Err(ReconcileError { message, is_conflict }) = result else { return None };
     if *is_conflict {
-        tracing::debug!(%key, "will be decided again: {message}");
+        tracing::debug!(%key, "another client wrote first; deciding again: {message}");
         return logged;
     }
     if logged.as_ref() == Some(message) {
-        tracing::debug!(%key, failures = failures + 1, "will be tried again: {message}");
+        tracing::debug!(%key, failures = failures + 1, "the attempt failed; trying again: {message}");
         return logged;
     }
-    tracing::warn!(%key, failures = failures + 1, "will be tried again: {message}");
+    tracing::warn!(%key, failures = failures + 1, "the attempt failed; trying again: {message}");
     Some(message.clone())
 }
 

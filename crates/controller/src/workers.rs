@@ -36,14 +36,14 @@ struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WorkError {
     /// The computation panicked, which is logged at the place of the panic.
-    #[error("the work did not end; the log of the service says why")]
+    #[error("the work failed with an internal error; see the log of the service")]
     Panicked,
     /// The computation exceeded the limit. It runs on, and its result will be dropped.
-    #[error("it takes longer than {} s and was given up", .0.as_secs())]
+    #[error("it took longer than {} s and was abandoned", .0.as_secs())]
     TimedOut(Duration),
     /// The computation was not started, because too many others run beyond their limit.
     #[error(
-        "{0} pieces of work run on beyond their limit, so that no further one is begun; the service has to be restarted"
+        "{0} units of work are still running beyond their time limit, so no more work is started; restart the service"
     )]
     Overloaded(usize),
 }
@@ -113,7 +113,7 @@ impl Workers {
         }
         let (sender, mut answer) = oneshot::channel();
         let thread = spawn(work, sender).map_err(|error| {
-            tracing::error!(%error, "no thread for a piece of work");
+            tracing::error!(%error, "cannot start a thread for a unit of work");
             WorkError::Panicked
         })?;
         let shared = Arc::clone(&self.0);
@@ -125,7 +125,7 @@ impl Workers {
             match answered {
                 Ok(result) => result.unwrap_or(Err(WorkError::Panicked)),
                 Err(_) => {
-                    tracing::warn!(limit = ?shared.limit, "a piece of work takes too long and is given up");
+                    tracing::warn!(limit = ?shared.limit, "a unit of work exceeds its time limit and is abandoned");
                     thread.lower_priority();
                     let limit = shared.limit;
                     tokio::spawn(shared.outlive(async move { drop(answer.await) }));
@@ -163,7 +163,8 @@ impl Shared {
             condition.ready();
         } else {
             condition.not_ready(format!(
-                "{late} pieces of work run on beyond their limit of {} s; the log names them, a restart ends them",
+                "{late} units of work are still running beyond their limit of {} s; see the log, or restart the \
+                 service to end them",
                 self.limit.as_secs()
             ));
         }
@@ -204,7 +205,7 @@ impl Thread {
         const LOWEST: i32 = 19;
         let Some(thread) = self.0.get() else { return };
         if let Err(error) = rustix::process::setpriority_process(Some(*thread), LOWEST) {
-            tracing::debug!(%error, "the priority of a thread stays");
+            tracing::debug!(%error, "cannot lower the priority of a thread");
         }
     }
 }
@@ -297,7 +298,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let told = telemetry.health.problems();
-        assert!(told[0].starts_with("rendering: 8 pieces of work run on"), "{told:?}");
+        assert!(told[0].starts_with("rendering: 8 units of work are still running"), "{told:?}");
         assert_eq!(workers.run(|| 1).await, Err(WorkError::Overloaded(8)));
         drop(go);
         telemetry.health.until(true).await;

@@ -272,7 +272,7 @@ impl DeployLoop {
         tell(item, &step.warnings, objects).await;
         let phase = match step.outcome {
             Outcome::Waiting(waiting) => {
-                tracing::debug!(item = %item.name_any(), what = waiting.what, "waits");
+                tracing::debug!(item = %item.name_any(), what = waiting.what, "the item waits");
                 narration::tell_wait(scribe, item, &waiting.what);
                 let verdict = unfinished(Phase::Progressing, step.provider_status);
                 return Ok(RoundResult { verdict, waiting: Some(waiting) });
@@ -342,7 +342,7 @@ impl DeployLoop {
         // Check this first, because the Target of a vanished cluster is gone too.
         match is_vanished(item, &self.targets, objects).await {
             Ok(true) => {
-                tracing::info!(item = %item.name_any(), "nothing is uninstalled: the cluster is gone");
+                tracing::info!(item = %item.name_any(), "the item is not uninstalled: its cluster is gone");
                 narration::tell_vanished(scribe, item);
                 return None;
             }
@@ -356,7 +356,7 @@ impl DeployLoop {
         match self.deployer.delete(&round).await {
             Ok(Removal::Done) => None,
             Ok(Removal::Waiting { waiting, provider_status }) => {
-                tracing::debug!(item = %item.name_any(), what = waiting.what, "waits");
+                tracing::debug!(item = %item.name_any(), what = waiting.what, "the item waits");
                 narration::tell_wait(scribe, item, &waiting.what);
                 let verdict = unfinished(Phase::Deleting, provider_status);
                 Some(RoundResult { verdict, waiting: Some(waiting) })
@@ -439,7 +439,7 @@ async fn with_cluster_name(
         ClusterName::NotAskedFor => None,
         ClusterName::Known(name) => Some(name),
         ClusterName::Unknown(why) => {
-            let message = format!("onDelete.skipUninstallIfClusterRemoved is without effect: {why}");
+            let message = format!("onDelete.skipUninstallIfClusterRemoved has no effect: {why}");
             warn(&item, "OnDeleteWithoutEffect", &message, objects).await;
             None
         }

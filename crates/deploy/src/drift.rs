@@ -282,7 +282,7 @@ fn end_of(report: &DriftReport) -> (&'static str, Drifting) {
             differences.iter().take(MOST_TOLD).map(|(reference, difference)| difference.told(reference));
         let mut text = clauses.collect::<Vec<_>>().join("; ");
         if differences.len() > MOST_TOLD {
-            text.push_str(&format!("; and {} objects more", differences.len() - MOST_TOLD));
+            text.push_str(&format!("; and {} more objects", differences.len() - MOST_TOLD));
         }
         text
     };

@@ -39,8 +39,8 @@ pub(crate) async fn delete_export(item: &DeployItem, objects: &Objects) -> Resul
         return Ok(());
     }
     let message = format!(
-        "the secret {name} that status.exportRef names was not deleted: it has no owner reference to this DeployItem; \
-         delete it by hand if nobody needs it"
+        "secret {name} of status.exportRef was not deleted: it has no owner reference to this DeployItem; delete it \
+         yourself if it is not used elsewhere"
     );
     let report =
         ObjectEvent { reason: "ForeignObject", message: &message, component: COMPONENT, occurrence: name };

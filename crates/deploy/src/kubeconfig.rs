@@ -52,7 +52,7 @@ impl Access {
             Value::String(text) => parsed(text)?,
             other => other.clone(),
         };
-        let invalid = |what: &str| TargetError::Content(format!("{what} has another form"));
+        let invalid = |what: &str| TargetError::Content(format!("{what} is not valid"));
         if let Some(oidc) = content.get("oidcConfig").filter(|value| !value.is_null()) {
             return serde_json::from_value(oidc.clone()).map(Self::Oidc).map_err(|_| invalid("oidcConfig"));
         }
@@ -65,7 +65,8 @@ impl Access {
             Some(value) => value.clone(),
         };
         if !kubeconfig["clusters"].is_array() {
-            let text = "it has none of kubeconfig, oidcConfig and selfConfig, and is no kubeconfig itself";
+            let text =
+                "it is not a kubeconfig and has none of the members kubeconfig, oidcConfig and selfConfig";
             return Err(TargetError::Content(text.to_owned()));
         }
         let kubeconfig =
@@ -77,7 +78,8 @@ impl Access {
 
 fn parsed(text: &str) -> Result<Value, TargetError> {
     // The error text may quote credentials of the kubeconfig, so drop it.
-    groundwork_yaml::from_str(text).map_err(|_| TargetError::Content("the kubeconfig is no YAML".to_owned()))
+    groundwork_yaml::from_str(text)
+        .map_err(|_| TargetError::Content("the kubeconfig is not valid YAML".to_owned()))
 }
 
 /// Removes members that are null, which Go treats as missing.

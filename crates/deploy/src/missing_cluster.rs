@@ -29,16 +29,16 @@ pub(crate) async fn cluster_name(
         return Ok(ClusterName::NotAskedFor);
     }
     let Some(target) = target else {
-        return Ok(ClusterName::Unknown("the item has no target".to_owned()));
+        return Ok(ClusterName::Unknown("the item has no Target".to_owned()));
     };
     let name = target.name_any();
     if target.labels().get(label::TARGET_SYNC).is_none_or(|value| value != label::TARGET_SYNC_OK) {
-        return Ok(ClusterName::Unknown(format!("the target {name} is not one that a TargetSync keeps")));
+        return Ok(ClusterName::Unknown(format!("the Target {name} does not belong to a TargetSync")));
     }
     match targets.shoot_name(target, objects).await {
         Ok(Some(cluster)) => Ok(ClusterName::Known(cluster)),
         Ok(None) => Ok(ClusterName::Unknown(format!(
-            "the server of the target {name} has not the form https://api.NAME.DOMAIN, which names a Shoot"
+            "the server of the Target {name} does not have the form https://api.NAME.DOMAIN of a Shoot"
         ))),
         Err(TargetError::Api(error)) => {
             Err(OperationError::transient("Reconcile", Reason::ReadClusterName, error.to_string()))
@@ -61,7 +61,8 @@ pub(crate) async fn is_vanished(
     };
     let untold = |problem: String| {
         let message = format!(
-            "onDelete.skipUninstallIfClusterRemoved: nobody knows whether the cluster {cluster} is still there: {problem}"
+            "onDelete.skipUninstallIfClusterRemoved: cannot find out whether the cluster {cluster} still exists: \
+             {problem}"
         );
         OperationError::transient("Delete", Reason::CheckCluster, message)
     };
@@ -70,8 +71,8 @@ pub(crate) async fn is_vanished(
         objects.list::<TargetSync>(&namespace, "").await.map_err(|error| untold(error.to_string()))?;
     let [sync] = &syncs[..] else {
         return Err(untold(format!(
-            "the namespace {namespace} has {} TargetSyncs, and exactly one says where to look; to delete the item without uninstalling \
-             set the annotation {} at its root Installation",
+            "namespace {namespace} has {} TargetSyncs, but exactly one is needed to look for the cluster; to delete \
+             the item without uninstalling, set the annotation {} at its root Installation",
             syncs.len(),
             annotation::DELETE_WITHOUT_UNINSTALL
         )));

@@ -24,7 +24,7 @@ pub(crate) fn begin(scribe: &mut Scribe<'_>, item: &DeployItem, changed: &[(Obje
     // An Execution has the same name as its Installation.
     scribe.set_job(item.job().id, item.labels().get(label::MANAGED_BY).map(String::as_str));
     for (_, sight) in changed {
-        let text = "an event told of a change of the DeployItem".to_owned();
+        let text = "an event reported a change of the DeployItem".to_owned();
         scribe.note(
             What::Event,
             Note { seen: Some(sight.version().to_owned()), ..note(item, "Changed", text) },
@@ -78,13 +78,13 @@ pub(crate) fn tell_drift(scribe: &mut Scribe<'_>, item: &DeployItem, reason: &st
 
 /// Notes that the uninstallation was skipped because the cluster no longer exists.
 pub(crate) fn tell_vanished(scribe: &mut Scribe<'_>, item: &DeployItem) {
-    let text = "the cluster is gone: uninstalls nothing".to_owned();
+    let text = "the cluster is gone: skips the uninstallation".to_owned();
     scribe.note(What::Decision, note(item, "ClusterVanished", text));
 }
 
 /// Notes that all objects of the item are gone and the item itself is deleted.
 pub(crate) fn tell_removed(scribe: &mut Scribe<'_>, item: &DeployItem) {
-    let text = "what it deployed is gone: gives the DeployItem free".to_owned();
+    let text = "the deployed objects are gone: removes the finalizer of the DeployItem".to_owned();
     scribe.note(What::Write, note(item, "Removed", text));
 }
 
@@ -93,6 +93,6 @@ pub(crate) fn tell_removed(scribe: &mut Scribe<'_>, item: &DeployItem) {
 pub(crate) fn tell_error(scribe: &mut Scribe<'_>, name: &str, error: &ReconcileError) {
     let about = About { kind: DeployItem::KIND.to_owned(), name: name.to_owned(), uid: String::new() };
     let reason = if error.is_conflict { "Conflict" } else { "Unavailable" }.to_owned();
-    let text = format!("{error}; tried again after a pause");
+    let text = format!("{error}; trying again after a pause");
     scribe.note(What::Error, Note { about, reason, text, ..Note::default() });
 }

@@ -23,16 +23,18 @@ pub enum SourceError {
     #[error("spec.secretRef: {0}")]
     Access(String),
     #[error(
-        "the source cluster does not let the user of spec.secretRef {verb} {what}: its credentials are wrong or have expired, or it lacks \
-         a right in that cluster"
+        "the user of spec.secretRef may not {verb} {what} in the source cluster: its credentials are wrong or have \
+         expired, or it lacks a permission in that cluster"
     )]
     Refused { verb: &'static str, what: String },
-    #[error("the source cluster has no kind Shoot of {GARDENER}, so it is no Gardener")]
+    #[error(
+        "the source cluster does not serve the kind Shoot of {GARDENER}, so it is not a Gardener cluster"
+    )]
     NoGardener,
     /// An error of the API, which may go away by itself.
     #[error("the source cluster: {0}")]
     Api(ApiError),
-    #[error("the answer of the source cluster to a request for {0} has another form")]
+    #[error("the answer of the source cluster to a request for {0} is not valid")]
     Answer(&'static str),
 }
 
@@ -52,7 +54,8 @@ impl From<TargetError> for SourceError {
         Self::Access(match error {
             TargetError::Content(problem) => format!("its kubeconfig cannot be used: {problem}"),
             TargetError::Refused { field, instead } => format!(
-                "its kubeconfig cannot be used: {field} is refused, since it has to carry its credentials with it; write {instead} instead"
+                "its kubeconfig cannot be used: {field} is refused, because the kubeconfig must contain its \
+                 credentials; write {instead} instead"
             ),
             TargetError::Secret { name, key } => {
                 format!("the secret {name} does not exist, or has no entry {key:?}")

@@ -32,13 +32,13 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Reason why a Target does not lead to a cluster. The texts never quote the content of the Target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    #[error("the type of the target is no {KUBERNETES_CLUSTER}")]
+    #[error("the type of the target is not {KUBERNETES_CLUSTER}")]
     Type,
     #[error("the content of the target cannot be used: {0}")]
     Content(String),
     #[error(
-        "the kubeconfig of the target cannot be used: {field} is refused, since a target has to carry its credentials with it; \
-         write {instead} instead"
+        "the kubeconfig of the target cannot be used: {field} is refused, because a target must contain its \
+         credentials; write {instead} instead"
     )]
     Refused { field: &'static str, instead: &'static str },
     #[error("the secret {name} that the target names does not exist, or has no entry {key:?}")]
@@ -47,7 +47,7 @@ pub enum TargetError {
     #[error("{0}")]
     Api(#[from] ApiError),
     #[error(
-        "targets that are the home cluster itself cannot be served: the deployer was started without its own kubeconfig"
+        "targets with selfConfig (the home cluster) cannot be used: the deployer runs without a kubeconfig of its own"
     )]
     NoHome,
 }
@@ -167,11 +167,13 @@ impl Targets {
         let unusable = |what: &str| TargetError::Content(what.to_owned());
         let server = server_of(&kubeconfig).unwrap_or_default();
         if !server.is_empty() && server.parse::<http::Uri>().is_err() {
-            return Err(unusable("its server is no address, such as https://api.example.org:6443"));
+            return Err(unusable(
+                "its server is not a URL; write an address such as https://api.example.org:6443",
+            ));
         }
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|_| {
-            unusable("the kubeconfig names no cluster, user or context of its own, or data that is no base64")
+            unusable("the kubeconfig lacks a cluster, user or context, or its data is not base64")
         })?;
         check_server(&config.cluster_url)?;
         config.connect_timeout = Some(CONNECT_LIMIT);
@@ -181,7 +183,7 @@ impl Targets {
         let authority = config.root_cert.as_deref().filter(|roots| !roots.is_empty()).map(authority);
         let server = Server { address: told(&config.cluster_url), authority };
         let client = groundwork_client::connect(config)
-            .map_err(|_| unusable("certificates, keys or the server of the kubeconfig cannot be read"))?;
+            .map_err(|_| unusable("certificates, keys or the server of the kubeconfig are not valid"))?;
         Ok(Arc::new(Cluster::new(client, server, self.manager, &self.answers)))
     }
 
@@ -222,7 +224,7 @@ impl Targets {
             "contexts": [{"name": "target", "context": {"cluster": "target", "user": "target"}}],
         });
         serde_json::from_value(kubeconfig)
-            .map_err(|_| TargetError::Content("its server has another form".to_owned()))
+            .map_err(|_| TargetError::Content("its server is not valid".to_owned()))
     }
 }
 
@@ -253,18 +255,18 @@ fn bundle(roots: &[Vec<u8>]) -> String {
 fn check_server(server: &http::Uri) -> Result<(), TargetError> {
     let wrong = |what: &str| Err(TargetError::Content(what.to_owned()));
     if !matches!(server.scheme_str(), Some("https" | "http")) {
-        return wrong("its server has to begin with https:// or http://");
+        return wrong("its server must begin with https:// or http://");
     }
     let authority = server.authority().map_or("", http::uri::Authority::as_str);
     if authority.contains('@') {
         return wrong(
-            "its server holds a user name or password; write a token, or a client certificate with its key, instead",
+            "its server contains a user name or password; use a token, or a client certificate with its key, instead",
         );
     }
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
     let host = server.host().unwrap_or_default();
     if host.is_empty() || !host.bytes().all(is_host) {
-        return wrong("its server has no host: it has to be a name in ASCII letters, or an IP address");
+        return wrong("its server has no valid host: write a name in ASCII letters, or an IP address");
     }
     Ok(())
 }
@@ -296,7 +298,7 @@ async fn content(target: &Target, objects: &Objects) -> Result<Value, TargetErro
     let parsed = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
         groundwork_yaml::from_str(&text)
-            .map_err(|_| TargetError::Content("an entry of its secret is no YAML".to_owned()))
+            .map_err(|_| TargetError::Content("an entry of its secret is not valid YAML".to_owned()))
     };
     if let Some(key) = reference.entry() {
         return parsed(&entries.get(key).ok_or_else(|| missing(key))?.0);
@@ -338,15 +340,15 @@ mod tests {
     #[tokio::test]
     async fn servers_that_can_never_be_right() {
         for (server, words) in [
-            ("file:///etc/passwd", "no address"),
+            ("file:///etc/passwd", "not a URL"),
             ("file://localhost/etc/passwd", "begin with https://"),
             ("gopher://api.example.org", "begin with https://"),
             ("api.example.org:6443", "begin with https://"),
-            ("https://", "no address"),
-            ("https://\u{e4}pi.example.org", "no address"),
-            ("https://ap%ffi.example.org", "no address"),
+            ("https://", "not a URL"),
+            ("https://\u{e4}pi.example.org", "not a URL"),
+            ("https://ap%ffi.example.org", "not a URL"),
             ("https://me:canary@api.example.org", "user name or password"),
-            ("not an address", "no address"),
+            ("not an address", "not a URL"),
         ] {
             let text = refusal(server).await;
             assert!(text.contains(words) && !text.contains("canary"), "{server}: {text:?}");

@@ -44,7 +44,8 @@ impl TokenRules {
         let longest = i64::try_from(self.longest.as_secs()).unwrap_or(i64::MAX).max(SHORTEST_LIFE);
         match wanted {
             Some(wanted) if wanted > longest => Err(TargetError::Content(format!(
-                "expirationSeconds is {wanted}, and a token lives {longest} s at most (--longest-target-token): write less"
+                "expirationSeconds is {wanted}, but a token is valid for {longest} s at most (--longest-target-token): \
+                 write a smaller value"
             ))),
             wanted => Ok(wanted.unwrap_or(LIFE.min(longest)).max(SHORTEST_LIFE)),
         }
@@ -59,8 +60,8 @@ impl TokenRules {
         let refused = |text: &str| Err(TargetError::Content(text.to_owned()));
         if !self.allows_plain && !oidc.server.starts_with("https://") {
             return refused(
-                "oidcConfig.server must begin with https://: a token goes to no server without TLS \
-                 (--allow-plain-oidc-targets lets it)",
+                "oidcConfig.server must begin with https://: tokens are not sent without TLS \
+                 (--allow-plain-oidc-targets allows it)",
             );
         }
         if oidc.audience.is_empty() || oidc.audience.iter().any(|audience| audience.trim().is_empty()) {
@@ -99,8 +100,8 @@ impl HomeAudiences {
         match audiences.iter().find(|audience| home.contains(audience)) {
             None => Ok(()),
             Some(_) => Err(TargetError::Content(
-                "oidcConfig.audience names the API server of this cluster: its server could use the token here; give it an audience \
-                 of its own"
+                "oidcConfig.audience is that of the API server of this cluster: the target server could use the token \
+                 here; use another audience"
                     .to_owned(),
             )),
         }
@@ -131,7 +132,7 @@ async fn request(
     life: i64,
 ) -> Result<TokenRequest, TargetError> {
     if !is_dns_subdomain(account) {
-        return Err(TargetError::Content("serviceAccount.name is no name of an object".to_owned()));
+        return Err(TargetError::Content("serviceAccount.name is not a valid object name".to_owned()));
     }
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {

@@ -181,7 +181,7 @@ impl Plan {
         match self.cluster.watch(&self.scope, self.version.as_deref(), LIFETIME).await {
             Ok(events) => Some(Opened { events, awaited: self.awaited, place }),
             Err(error) => {
-                tracing::debug!(%error, "what an item waits for is not watched, and looked at after pauses");
+                tracing::debug!(%error, "an awaited object cannot be watched, so the item is checked after pauses");
                 None
             }
         }

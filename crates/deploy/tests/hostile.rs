@@ -122,26 +122,26 @@ async fn ask(cluster: &Cluster, asked: Asked) -> Result<(), ApiError> {
 /// valid, and only its end matters.
 fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
     const LONG: &str = "answers with more than";
-    const FORM: &str = "its form is not the one";
+    const FORM: &str = "the answer does not match the schema of the kind";
     const LATE: &str = "no answer within";
     match (trick, asked) {
         (Trick::StrangeJson, _) => &[],
         (Trick::DrippingHead | Trick::Silence, _) => &[LATE],
-        (Trick::GzipBomb, _) => &["in an encoding that nobody has asked for"],
+        (Trick::GzipBomb, _) => &["uses a Content-Encoding that the request did not accept"],
         (Trick::RedirectInCircles | Trick::RedirectTo(_), _) => &["redirection, which is not followed"],
-        (Trick::RetryAtOnce, _) => &["it is busy"],
-        (Trick::RetryNever, _) => &["left alone for 600 s"],
+        (Trick::RetryAtOnce, _) => &["the server is busy"],
+        (Trick::RetryNever, _) => &["asked for a pause of 600 s"],
         (Trick::HeadersWithoutEnd | Trick::ManyHeaders | Trick::NoHttp, _) => &["http://127.0.0.1:"],
         (Trick::EndlessError, _) => &["500", LATE],
         // The other tricks send a valid head, with which a watch has begun.
         (_, Asked::Watch) => &[],
         (Trick::EndlessPages, Asked::List) => &["has more than", "takes more than", "has not ended", LATE],
-        (Trick::SamePage, Asked::List) => &["leads back to a page that it had already"],
+        (Trick::SamePage, Asked::List) => &["repeats the continue token of an earlier page"],
         (Trick::EndlessPages | Trick::SamePage, _) => &[],
         (Trick::HugeLength, _) => &[LONG],
         // On a busy machine the time limit may come first.
         (Trick::EndlessBody | Trick::EndlessChunks, _) => &[LONG, LATE],
-        (Trick::EndlessExtension | Trick::HalfAnswer, _) => &["ends its answer too early"],
+        (Trick::EndlessExtension | Trick::HalfAnswer, _) => &["sends an incomplete or damaged answer"],
         (Trick::DrippingBody, _) => &[LATE],
         (Trick::LongerThanSaid, Asked::Log) => &[],
         (Trick::LongerThanSaid, _) => &[FORM],
@@ -188,7 +188,7 @@ async fn messages_name_the_server_and_the_limit() {
     let cluster = cluster(&server, &Answers::default()).await;
     let error = ask(&cluster, Asked::Object).await.unwrap_err();
     let expected = format!(
-        "cannot get x/x of type Thing: {} answers with more than 8 MiB, the most that an object may have",
+        "cannot get x/x of type Thing: {} answers with more than 8 MiB, the limit for an object",
         server.url()
     );
     assert_eq!(error.to_string(), expected);

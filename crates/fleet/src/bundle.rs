@@ -42,7 +42,7 @@ pub struct Expanded<V> {
 /// Reason why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    #[error("it has no apiVersion, no kind or no metadata.name")]
+    #[error("apiVersion, kind or metadata.name is missing")]
     Incomplete,
     /// A member has the wrong type; the text contains its path.
     #[error("{0}")]
@@ -67,7 +67,7 @@ impl Bundle {
         let metadata = object.get("metadata").unwrap_or(&none);
         // The parser's message is dropped: it would quote the value, which may be part of a Secret.
         let metadata = ObjectMeta::deserialize(metadata)
-            .map_err(|_| ObjectError::Form("its metadata is not that of an object".to_owned()))?;
+            .map_err(|_| ObjectError::Form("metadata is not valid".to_owned()))?;
         let mut seen = Attributes::from(&metadata);
         if api_version.is_empty() || kind.is_empty() || seen.name.is_empty() {
             return Err(ObjectError::Incomplete);
@@ -80,7 +80,7 @@ impl Bundle {
         }
         if (api_version.as_str(), kind.as_str()) == (PackageRevision::API_VERSION, PackageRevision::KIND) {
             let mut revision = PackageRevision::deserialize(object)
-                .map_err(|error| ObjectError::Form(format!("it is no PackageRevision: {error}")))?;
+                .map_err(|error| ObjectError::Form(format!("not a valid PackageRevision: {error}")))?;
             revision.metadata.namespace = Some(seen.namespace);
             self.revisions.push(revision);
         } else if (api_version.as_str(), kind.as_str()) == (Repository::API_VERSION, Repository::KIND) {
@@ -89,7 +89,7 @@ impl Bundle {
             == (PackageRevisionSet::API_VERSION, PackageRevisionSet::KIND)
         {
             let set = PackageRevisionSet::deserialize(object)
-                .map_err(|error| ObjectError::Form(format!("it is no PackageRevisionSet: {error}")))?;
+                .map_err(|error| ObjectError::Form(format!("not a valid PackageRevisionSet: {error}")))?;
             self.revision_sets.push(set);
         } else if let Ok(objects) = self.others.entry((api_version, kind)).or_insert_with(|| Ok(Vec::new())) {
             objects.push(seen);

@@ -229,10 +229,10 @@ fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize, there: 
         // `spec.maxDeletePercent` applies after edits of the set, too, since a selector in the spec
         // is mistyped as easily as a label.
         Some(allowed) if deletes * 100 > allowed * there => format!(
-            "{deletes} of {there} package variants would be deleted, and spec.maxDeletePercent is {allowed}"
+            "{deletes} of {there} package variants would be deleted, but spec.maxDeletePercent is {allowed}"
         ),
         _ if expansion.variants.is_empty() && deletes >= GUARDED && is_unchanged => format!(
-            "the targets select nothing any more, and all {deletes} package variants would be deleted"
+            "the targets no longer select an object, so all {deletes} package variants would be deleted"
         ),
         _ => return None,
     };

@@ -48,7 +48,10 @@ pub enum VariantError {
     #[error("the package store cannot be used: {cause}")]
     StoreUnavailable { cause: String, retry_after: Option<Duration> },
     /// No server serves package revisions.
-    #[error("package revisions are not drafted: there is no package store")]
+    #[error(
+        "package revisions are not drafted: no package store is configured; start the variant service with \
+         --package-store or --porch"
+    )]
     NoStore,
     /// Names of the revisions, each with the reason why it cannot be deleted.
     #[error("{}", deletions(.0))]

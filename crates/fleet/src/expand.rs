@@ -317,13 +317,13 @@ fn checked(
         spec.labels
             .iter()
             .filter(|(key, value)| !(is_label_key(key) && is_label_value(value)))
-            .map(|(key, value)| format!("spec.labels: {key:?} with value {value:?} is no label")),
+            .map(|(key, value)| format!("spec.labels: {key:?} with value {value:?} is not a valid label")),
     );
     errors.extend(
         spec.annotations
             .keys()
             .filter(|key| !is_annotation_key(key))
-            .map(|key| format!("spec.annotations: {key:?} is no key")),
+            .map(|key| format!("spec.annotations: {key:?} is not a valid annotation key")),
     );
     if errors.is_empty() { Ok(spec) } else { Err(format!("template: {}", errors.join("; "))) }
 }

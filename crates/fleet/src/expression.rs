@@ -155,7 +155,7 @@ impl Expressions {
         let units = program.cost(scope);
         if units > COST {
             return Err(format!(
-                "the expression may cost more than {COST} units: loop over less, or build shorter texts"
+                "the expression may cost more than {COST} units: iterate over fewer entries, or build shorter strings"
             ));
         }
         self.units += units;

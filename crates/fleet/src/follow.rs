@@ -22,14 +22,14 @@ pub struct Follow {
 /// Reason why a tag is not followed. The spec stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
-    #[error("annotation {FOLLOW_TAG} has no effect: {0:?} is no name of a tag")]
+    #[error("annotation {FOLLOW_TAG} has no effect: {0:?} is not a valid tag name")]
     NoTag(String),
     /// The spec names a tag, a branch or a workspace instead of a number, or it names no package.
-    #[error("annotation {FOLLOW_TAG} has no effect: spec.upstream names no package and number of a revision")]
+    #[error("annotation {FOLLOW_TAG} has no effect: spec.upstream needs a package and a revision number")]
     NotFixed,
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    #[error("tag {tag:?} of package {package:?} leads to a revision without a number")]
+    #[error("tag {tag:?} of package {package:?} points to a revision without a number")]
     Unnumbered { package: String, tag: String },
 }
 
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(followed("stable", at(json!("v2"))), Ok(None));
         let ignored = "annotation groundwork/follow-tag has no effect: ";
         for (tag, upstream, expected) in [
-            ("odd", at(json!("v1")), "tag \"odd\" of package \"p\" leads to a revision without a number"),
+            ("odd", at(json!("v1")), "tag \"odd\" of package \"p\" points to a revision without a number"),
             ("gone", at(json!("v1")), "floating tag \"gone\" not found for package \"p\" in repo \"r\""),
         ] {
             assert_eq!(followed(tag, upstream).unwrap_err(), expected);

@@ -95,7 +95,7 @@ impl SetPreview {
             format!("{} unchanged", unchanged.len()),
         ];
         if !going.is_empty() {
-            counts.push(format!("{} come back once they are gone", going.len()));
+            counts.push(format!("{} created again after deletion", going.len()));
         }
         counts.join(", ")
     }

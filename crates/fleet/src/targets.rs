@@ -96,7 +96,7 @@ pub(crate) fn selection<'a>(
 pub(crate) fn within_limit(count: usize) -> Result<(), ExpandError> {
     if count > MOST {
         return Err(ExpandError::Unexpected(format!(
-            "the set targets more than {MOST} package variants: split it"
+            "the set targets more than {MOST} package variants: split it into several sets"
         )));
     }
     Ok(())

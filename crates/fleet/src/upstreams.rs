@@ -33,7 +33,7 @@ pub(crate) fn named<'a>(
             found.push(Named { upstream, place: Some(place) });
         }
         if found.len() > MOST {
-            let text = format!("the set derives from more than {MOST} packages: split it");
+            let text = format!("the set derives from more than {MOST} packages: split it into several sets");
             return Err(ExpandError::Unexpected(text));
         }
         Ok(())

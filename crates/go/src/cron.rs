@@ -91,12 +91,12 @@ impl FromStr for Cron {
                 |nanoseconds| Self::Every(whole_seconds(SignedDuration::from_nanos(nanoseconds)));
             return nanoseconds
                 .map(distance_of)
-                .ok_or_else(|| format!("{distance:?} is no duration such as 1h30m"));
+                .ok_or_else(|| format!("{distance:?} is not a duration; write one such as 1h30m"));
         }
         let described = DESCRIPTORS.iter().find(|(name, _)| *name == schedule);
         if schedule.starts_with('@') && described.is_none() {
             let names: Vec<&str> = DESCRIPTORS.iter().map(|(name, _)| *name).collect();
-            return Err(format!("{schedule} is none of {}, @every <duration>", names.join(", ")));
+            return Err(format!("{schedule} is not one of {}, @every <duration>", names.join(", ")));
         }
         let times = Times::parse(described.map_or(schedule, |(_, fields)| fields))?;
         Ok(Self::At { zone, times })
@@ -114,8 +114,9 @@ fn zone_of(expression: &str) -> Result<(TimeZone, &str), String> {
     let Some(zoned) = zoned else { return Ok((TimeZone::UTC, expression.trim())) };
     match zoned.split_once(' ') {
         Some((zone, schedule)) if !zone.is_empty() => {
-            let found =
-                TimeZone::get(zone).map_err(|_| format!("{zone:?} is no time zone that is known here"))?;
+            let found = TimeZone::get(zone).map_err(|_| {
+                format!("time zone {zone:?} is not known; use an IANA name such as Europe/Berlin")
+            })?;
             Ok((found, schedule.trim()))
         }
         _ => Err("a time zone, a blank and the schedule are expected".to_owned()),
@@ -182,8 +183,8 @@ impl Field {
             match (self.value(first), self.value(last)) {
                 (Some(first), Some(_)) if step.is_some() && !range.contains('-') => (first, self.last),
                 (Some(first), Some(last)) if first <= last => (first, last),
-                (Some(_), Some(_)) => return wrong("ends before it begins"),
-                _ => return wrong(&format!("does not lie between {} and {}", self.first, self.last)),
+                (Some(_), Some(_)) => return wrong("ends before it starts"),
+                _ => return wrong(&format!("is not between {} and {}", self.first, self.last)),
             }
         };
         let step = usize::try_from(distance).unwrap_or(usize::MAX);
@@ -264,18 +265,18 @@ mod tests {
             ("", "five fields are expected"),
             ("* * * *", "five fields are expected"),
             ("0 * * * * *", "five fields are expected"),
-            ("60 * * * *", "minute: \"60\" does not lie between 0 and 59"),
-            ("* * 0 * *", "day of month: \"0\" does not lie"),
-            ("* * * * 7", "day of week: \"7\" does not lie"),
-            ("* 5-2 * * *", "hour: \"5-2\" ends before it begins"),
+            ("60 * * * *", "minute: \"60\" is not between 0 and 59"),
+            ("* * 0 * *", "day of month: \"0\" is not between"),
+            ("* * * * 7", "day of week: \"7\" is not between"),
+            ("* 5-2 * * *", "hour: \"5-2\" ends before it starts"),
             ("*/0 * * * *", "minute: \"*/0\" has a step"),
-            ("1, * * * *", "minute: \"\" does not lie"),
-            ("+1 * * * *", "minute: \"+1\" does not lie"),
-            ("@never", "@never is none of"),
-            ("@every soon", "\"soon\" is no duration"),
-            ("@every none", "\"none\" is no duration"),
+            ("1, * * * *", "minute: \"\" is not between"),
+            ("+1 * * * *", "minute: \"+1\" is not between"),
+            ("@never", "@never is not one of"),
+            ("@every soon", "\"soon\" is not a duration"),
+            ("@every none", "\"none\" is not a duration"),
             ("TZ=UTC", "a time zone, a blank"),
-            ("TZ=Atlantis/Main 0 0 * * *", "\"Atlantis/Main\" is no time zone"),
+            ("TZ=Atlantis/Main 0 0 * * *", "time zone \"Atlantis/Main\" is not known"),
         ] {
             let error = bad.parse::<Cron>().unwrap_err();
             assert!(error.starts_with(start), "{bad}: {error}");

@@ -372,7 +372,7 @@ impl Access {
             }
             Ok(Err(error)) => {
                 let cause = innermost_cause(&error);
-                format!("cannot create {what}: the API server gives no answer: {cause}")
+                format!("cannot create {what}: the API server does not answer: {cause}")
             }
             Err(_) => format!("cannot create {what}: no answer within {} s", LIMIT.as_secs()),
         };
@@ -474,8 +474,8 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
     let refused = |text: &str| status::unauthenticated(reasons::TOKEN_INVALID, text);
     let value = headers.get("authorization").ok_or_else(|| {
         refused(
-            "the call needs a bearer token in \"authorization\"; one that names no object of the cluster needs none where \
-             the service runs with --anonymous-inline-calls",
+            "the call needs a bearer token in \"authorization\"; a call that names no object of the cluster needs none \
+             if the service runs with --anonymous-inline-calls",
         )
     })?;
     let text = value.to_str().map_err(|_| refused("\"authorization\" is not plain text"))?;

@@ -159,11 +159,11 @@ fn peer(request: &Request<Body>) -> IpAddr {
 fn too_many(exceeded: Exceeded) -> Status {
     match exceeded {
         Exceeded::Peer(limit) => {
-            let text = format!("more than {limit} calls from this address run: wait for some to end");
+            let text = format!("more than {limit} calls from this address are running: wait for some to end");
             status::exhausted(reasons::TOO_MANY_CALLS, text)
         }
         Exceeded::All(limit) => {
-            let text = format!("more than {limit} calls run: try again later");
+            let text = format!("more than {limit} calls are running: try again later");
             status::unavailable(reasons::TOO_MANY_CALLS, text)
         }
     }
@@ -184,19 +184,19 @@ impl Call {
     fn take(&self, length: usize) -> Result<(), Status> {
         let largest = self.largest;
         if length > largest {
-            let text = format!("the request has {length} bytes, a request may have {largest}");
+            let text = format!("the request has {length} bytes; at most {largest} are allowed");
             return Err(status::exhausted(reasons::REQUEST_TOO_LARGE, text));
         }
         let share = self.ledger.take(self.peer, Good::Bytes, length).map_err(|exceeded| match exceeded {
             Exceeded::Peer(limit) => {
                 let text = format!(
-                    "the requests from this address that are not answered yet have more than {limit} bytes: wait for some answers"
+                    "the unanswered requests from this address have more than {limit} bytes: wait for some answers"
                 );
                 status::exhausted(reasons::TOO_MANY_CALLS, text)
             }
             Exceeded::All(limit) => {
                 let text =
-                    format!("the requests that are not answered yet have more than {limit} bytes: try again later");
+                    format!("the unanswered requests have more than {limit} bytes: try again later");
                 status::unavailable(reasons::TOO_MANY_CALLS, text)
             }
         })?;
@@ -269,7 +269,7 @@ impl http_body::Body for Metered {
                 Poll::Ready(Some(followed.unwrap_or(Ok(())).map(|()| frame)))
             }
             Poll::Pending if this.end.as_mut().poll(context).is_ready() => {
-                let text = format!("the request did not come within {} s", this.time.as_secs_f32());
+                let text = format!("the request was not complete within {} s", this.time.as_secs_f32());
                 Poll::Ready(Some(Err(status::status(
                     Code::DeadlineExceeded,
                     reasons::REQUEST_TOO_SLOW,

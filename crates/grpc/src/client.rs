@@ -88,7 +88,9 @@ impl Interceptor for Identity {
         if let Some(token) = token {
             let text = format!("Bearer {}", token.expose_secret());
             let mut value = MetadataValue::<Ascii>::try_from(text).map_err(|_| {
-                Status::unauthenticated("the token of this client holds bytes that no token has")
+                Status::unauthenticated(
+                    "the token of this client contains characters that are not allowed in a token",
+                )
             })?;
             value.set_sensitive(true);
             request.metadata_mut().insert("authorization", value);
@@ -107,7 +109,7 @@ pub async fn retry<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Resul
     for pause in PAUSES {
         match call().await {
             Err(status) if status.code() == Code::Unavailable => {
-                tracing::debug!(why = status.message(), "the call is tried again");
+                tracing::debug!(why = status.message(), "the call failed; trying again");
                 tokio::time::sleep(pause).await;
             }
             answer => return answer,

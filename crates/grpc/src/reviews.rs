@@ -54,15 +54,15 @@ impl Reviews {
             }
             self.peers.check_key(&peer.to_canonical()).map_err(|_| {
                 let text = format!(
-                    "more than {} tokens a second that the service does not know come from this address: use one token for \
-                     many calls, and try again later",
+                    "this address sends more than {} new tokens a second: use one token for many calls, and try again \
+                     later",
                     OF_PEER.0
                 );
                 status::exhausted(reasons::TOO_MANY_TOKENS, text)
             })?;
         }
         self.all.check().map_err(|_| {
-            let text = "too many calls carry tokens that the service does not know: try again later";
+            let text = "too many calls have new tokens, which must be checked first: try again later";
             status::unavailable(reasons::TOO_MANY_TOKENS, text)
         })
     }

@@ -32,15 +32,15 @@ const GRACE: Duration = Duration::from_secs(3);
 pub enum ServerError {
     #[error("cannot answer calls on {address}: {source}; choose another --grpc-address")]
     Address { address: SocketAddr, source: std::io::Error },
-    #[error("cannot read {path}, which --grpc-tls-cert or --grpc-tls-key names: {source}")]
+    #[error("cannot read {path} of --grpc-tls-cert or --grpc-tls-key: {source}")]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("--grpc-tls-cert and --grpc-tls-key are given together or not at all")]
+    #[error("--grpc-tls-cert and --grpc-tls-key must be given together")]
     HalfTls,
-    #[error("--grpc-tls-cert and --grpc-tls-key hold no certificate with its key: {source}")]
+    #[error("--grpc-tls-cert and --grpc-tls-key do not contain a certificate with its key: {source}")]
     Tls { source: tonic::transport::Error },
-    #[error("the contracts cannot be shown to clients: {source}")]
+    #[error("cannot set up gRPC reflection: {source}")]
     Reflection { source: tonic_reflection::server::Error },
-    #[error("calls are no longer answered: {source}")]
+    #[error("the gRPC server failed: {source}")]
     Ended { source: tonic::transport::Error },
 }
 
@@ -167,7 +167,7 @@ impl Server {
             let tls = tls.timeout(ledger.limits().request_time);
             server = server.tls_config(tls).map_err(|source| ServerError::Tls { source })?;
         }
-        tracing::info!(address = %self.port.address(), is_encrypted, "answering calls");
+        tracing::info!(address = %self.port.address(), is_encrypted, "serving gRPC calls");
         let serving = server
             .layer(AdmissionLayer { ledger, callers: self.callers })
             .add_routes(self.routes.routes())

@@ -112,8 +112,8 @@ async fn callers_without_a_valid_token(access: &Access, token: &str) {
     for (metadata, text) in [
         (
             MetadataMap::new(),
-            "the call needs a bearer token in \"authorization\"; one that names no object of the cluster needs none where \
-             the service runs with --anonymous-inline-calls",
+            "the call needs a bearer token in \"authorization\"; a call that names no object of the cluster needs none \
+             if the service runs with --anonymous-inline-calls",
         ),
         (basic, "\"authorization\" must read \"Bearer <token>\""),
         (call(" "), "\"authorization\" must read \"Bearer <token>\""),
@@ -243,6 +243,6 @@ async fn nothing_is_allowed_while_the_server_is_away(access: &Access) {
     let status = access.authenticate(&call("a token that was never seen")).await.unwrap_err();
     let (code, reason, text) = told(&status);
     assert_eq!((code, reason.as_str()), (Code::Unavailable, "API_SERVER_UNAVAILABLE"));
-    let known = "cannot create tokenreviews.authentication.k8s.io: the API server gives no answer: ";
+    let known = "cannot create tokenreviews.authentication.k8s.io: the API server does not answer: ";
     assert!(text.starts_with(known), "{text}");
 }

@@ -223,7 +223,7 @@ async fn a_request_that_does_not_come_is_waited_for_no_longer_than_its_time() {
     let client = world.raw().await;
     let (answer, _stream) = begin(&client, 100, 10).await;
     let text = told(answer).await.unwrap_err();
-    assert_eq!(text, "DeadlineExceeded: the request did not come within 0.3 s");
+    assert_eq!(text, "DeadlineExceeded: the request was not complete within 0.3 s");
 }
 
 /// Without a limit, 20,000 streams were open on one connection.
@@ -255,7 +255,10 @@ async fn a_connection_has_only_so_many_streams_and_a_peer_only_so_many_calls() {
             let status = answer.await.unwrap().unwrap_err();
             assert_eq!(status.code(), Code::ResourceExhausted);
             assert_eq!(status::reason(&status).as_deref(), Some("TOO_MANY_CALLS"));
-            assert_eq!(status.message(), "more than 12 calls from this address run: wait for some to end");
+            assert_eq!(
+                status.message(),
+                "more than 12 calls from this address are running: wait for some to end"
+            );
             refused += 1;
         } else {
             running.push(answer);
@@ -327,7 +330,7 @@ async fn a_request_over_the_limit_is_told_the_limit() {
         let refused = client.expand(request(length)).await.unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
         assert_eq!(status::reason(&refused).as_deref(), Some("REQUEST_TOO_LARGE"));
-        assert!(refused.message().contains("a request may have 16777216"), "{refused}");
+        assert!(refused.message().contains("at most 16777216 are allowed"), "{refused}");
     }
 }
 
@@ -349,7 +352,7 @@ async fn all_peers_together_have_only_so_much() {
         .collect();
     world.until_running(2).await;
     let refused = world.client().expand(request(1)).await.unwrap_err();
-    told_to_come_again(refused, "more than 2 calls run: try again later");
+    told_to_come_again(refused, "more than 2 calls are running: try again later");
     world.service.gate.add_permits(1_000);
     for answer in running {
         answer.await.unwrap().unwrap();
@@ -359,7 +362,7 @@ async fn all_peers_together_have_only_so_much() {
     let bytes = Amount { peer: MAX_MESSAGE, all: 1_000 };
     let world = World::new(Limits { bytes, ..limits() }, true, None).await;
     let refused = world.client().expand(request(2_000)).await.unwrap_err();
-    let words = "the requests that are not answered yet have more than 1000 bytes: try again later";
+    let words = "the unanswered requests have more than 1000 bytes: try again later";
     told_to_come_again(refused, words);
 
     let connections = groundwork_telemetry::ports::Limits { address: 100, all: 2 };

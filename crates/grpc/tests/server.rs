@@ -143,7 +143,7 @@ async fn files_that_cannot_be_used_are_named() {
     assert!(matches!(Server::bind(&half, &telemetry).await, Err(ServerError::HalfTls)));
     let missing = GrpcArguments { grpc_tls_key: Some(ours.file("none")), ..half };
     let error = Server::bind(&missing, &telemetry).await.unwrap_err().to_string();
-    assert!(error.contains("none, which --grpc-tls-cert or --grpc-tls-key names"), "{error}");
+    assert!(error.contains("none of --grpc-tls-cert or --grpc-tls-key"), "{error}");
     assert!(connect("https://127.0.0.1:1", Some(&ours.file("none")), TokenSource::none()).is_err());
 
     let taken = Server::bind(&GrpcArguments::default(), &telemetry).await.unwrap();

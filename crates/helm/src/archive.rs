@@ -80,7 +80,9 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
         let inside = path_inside(&name)?;
         is_empty = false;
         if !kind.is_file() && !kind.is_contiguous() && !kind.is_gnu_sparse() {
-            unpacked.warnings.push(format!("the entry {name:?} of the archive is no file and was left out"));
+            unpacked
+                .warnings
+                .push(format!("entry {name:?} of the archive is not a regular file and is ignored"));
             continue;
         }
         let size = entry.size();

@@ -55,7 +55,7 @@ fn values_call(
         }
         "Table" => table(map, &name()).map(|table| Value::Map(table.named(&VALUES))),
         "PathValue" => path_value(map, &name()),
-        _ => Err("there is nothing to write to".into()),
+        _ => Err("this method is not available in templates".into()),
     }
 }
 

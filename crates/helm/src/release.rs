@@ -71,7 +71,7 @@ impl Status {
 /// The reason why a record cannot be read or stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    #[error("the release record cannot be read: it is no base64, no gzip or no JSON")]
+    #[error("the release record cannot be read: it is not base64, gzip and JSON as Helm writes it")]
     Unreadable,
     #[error("release record too large: {0} bytes after compression")]
     TooLarge(usize),

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub enum IndexError {
     #[error("empty index.yaml file")]
     Empty,
-    #[error("the index is no YAML: {0}")]
+    #[error("the index is not valid YAML: {0}")]
     Syntax(String),
     #[error("no API version specified")]
     NoApiVersion,
@@ -335,7 +335,7 @@ mod tests {
         let json = br#"{"apiVersion": "v1", "entries": {"web": [{"version": "1", "urls": ["u"]}]}}"#;
         assert_eq!(find_in_index(json, "web", "1").unwrap().url, "u");
         let broken = find_in_index(b"apiVersion: v1\nx: \xff", "web", "1").unwrap_err();
-        assert_eq!(broken.to_string(), "the index is no YAML: it is not UTF-8 from byte 18 on");
+        assert_eq!(broken.to_string(), "the index is not valid YAML: it is not UTF-8 from byte 18 on");
         assert_eq!(find_in_index(INDEX.as_bytes(), "web", "1.0.0").unwrap().digest.as_deref(), Some("abc"));
     }
     /// Case: the reader for JSON gives the same results as the one for YAML.

@@ -28,7 +28,7 @@ pub enum KeyError {
     UnknownPublicKey,
     #[error("failed to parse DER encoded public key: neither PKIX nor PKCS#1")]
     MalformedPublicKey,
-    #[error("the private key does not hold its public key")]
+    #[error("the private key does not contain its public key")]
     NoPublicKey,
     #[error("x509: malformed certificate")]
     MalformedCertificate,
@@ -39,7 +39,7 @@ pub enum KeyError {
          or an Ed25519 key"
     )]
     CannotSign,
-    #[error("the cryptographic library refuses: {0}")]
+    #[error("the cryptographic library reports an error: {0}")]
     Library(&'static str),
     #[error("x509: provided PrivateKey doesn't match parent's PublicKey")]
     OtherIssuer,

@@ -78,7 +78,7 @@ impl SigningKey {
     ///
     /// The library fails.
     pub fn generate(algorithm: Algorithm) -> Result<Self, KeyError> {
-        let failed = |_| KeyError::Library("no key could be made");
+        let failed = |_| KeyError::Library("cannot generate the key");
         let rsa = |size| rsa::KeyPair::generate(size).map(Self::Rsa).map_err(failed);
         let ecdsa = |curve| EcdsaKeyPair::generate(curve).map(Self::Ecdsa).map_err(failed);
         match algorithm {
@@ -210,7 +210,7 @@ impl SigningKey {
         };
         let mut signature = vec![0; key.public_modulus_len()];
         key.sign(encoding, &SystemRandom::new(), message, &mut signature)
-            .map_err(|_| KeyError::Library("nothing could be signed"))?;
+            .map_err(|_| KeyError::Library("cannot sign the data"))?;
         Ok(signature)
     }
 
@@ -229,7 +229,7 @@ impl SigningKey {
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
-        let failed = |_| KeyError::Library("nothing could be signed");
+        let failed = |_| KeyError::Library("cannot sign the data");
         // The library requires a source of randomness, but uses its own.
         let random = SystemRandom::new();
         match self {

@@ -205,7 +205,7 @@ pub fn verify_chain(chain: &[Vec<u8>], authorities: &[Vec<u8>], now: i64) -> Res
     for der in chain.iter().chain(authorities) {
         parse(der).map_err(|error| error.to_string())?;
     }
-    let first = chain.first().ok_or("there is no certificate")?;
+    let first = chain.first().ok_or("the certificate chain is empty")?;
     let mut current = first;
     let mut others: Vec<&Vec<u8>> = chain.iter().skip(1).collect();
     for depth in 0..=LONGEST_CHAIN {
@@ -216,7 +216,7 @@ pub fn verify_chain(chain: &[Vec<u8>], authorities: &[Vec<u8>], now: i64) -> Res
             return Err(format!("the certificate of {subject} is not valid at this time"));
         }
         if depth > 0 && !may_issue(&certificate) {
-            return Err(format!("{subject} is not an authority"));
+            return Err(format!("{subject} is not a certificate authority"));
         }
         if authorities.contains(current) {
             let leaf = read(first)?;
@@ -228,7 +228,9 @@ pub fn verify_chain(chain: &[Vec<u8>], authorities: &[Vec<u8>], now: i64) -> Res
         } else if let Some(at) = others.iter().position(&signed_by) {
             current = others.remove(at);
         } else {
-            return Err(format!("the certificate of {subject} is signed by none of the given authorities"));
+            return Err(format!(
+                "the certificate of {subject} is not signed by any of the given authorities"
+            ));
         }
     }
     Err(format!("the chain has more than {LONGEST_CHAIN} certificates"))

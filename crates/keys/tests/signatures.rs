@@ -114,10 +114,10 @@ fn chains() {
     for (chain, roots, now, problem) in [
         (vec![&leaf, &middle], vec![&root], 999, "not valid at this time"),
         (vec![&leaf, &middle], vec![&root], 2001, "not valid at this time"),
-        (vec![&leaf], vec![&root], 1500, "CN=leaf is signed by none of the given authorities"),
-        (vec![&leaf, &middle], vec![&stranger], 1500, "CN=middle is signed by none"),
-        (vec![&below, &leaf, &middle], vec![&root], 1500, "CN=leaf is not an authority"),
-        (vec![], vec![&root], 1500, "there is no certificate"),
+        (vec![&leaf], vec![&root], 1500, "CN=leaf is not signed by any of the given authorities"),
+        (vec![&leaf, &middle], vec![&stranger], 1500, "CN=middle is not signed by any"),
+        (vec![&below, &leaf, &middle], vec![&root], 1500, "CN=leaf is not a certificate authority"),
+        (vec![], vec![&root], 1500, "the certificate chain is empty"),
     ] {
         let refused = check(&chain, &roots, now).unwrap_err();
         assert!(refused.contains(problem), "{refused}");

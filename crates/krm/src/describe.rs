@@ -44,7 +44,7 @@ impl Description {
 /// Reads the description, and skips fields of the wrong type.
 pub fn describe(files: &Package) -> Description {
     let failed = |error: String| Description { error: Some(error), ..Description::default() };
-    let Some(text) = files.get(KPTFILE) else { return failed("there is no Kptfile".to_owned()) };
+    let Some(text) = files.get(KPTFILE) else { return failed("the package has no Kptfile".to_owned()) };
     let file = match File::read_within(text, LIMITS) {
         Ok(file) => file,
         Err(error) => return failed(format!("Kptfile: {error}")),
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(described(text), Description { error, ..Description::default() });
         }
         assert!(described("a: [\n").error.unwrap().starts_with("Kptfile: line 1: "));
-        assert_eq!(describe(&Package::new()).error.as_deref(), Some("there is no Kptfile"));
+        assert_eq!(describe(&Package::new()).error.as_deref(), Some("the package has no Kptfile"));
         // A lock without a location counts as missing (`packagevariants.md` 1.6).
         assert_eq!(described("upstreamLock: {type: git}\n").upstream_lock, None);
         assert_eq!(

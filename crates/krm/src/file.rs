@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(File::read("a: 1\n---\nb: [\n").unwrap_err().line, 3);
         assert_eq!(
             File::read("a: 1\n---\nb: 1\nb: 2\n").unwrap_err().to_string(),
-            "line 4: the map has this key already"
+            "line 4: the map already has this key"
         );
     }
 }

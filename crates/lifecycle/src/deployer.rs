@@ -141,7 +141,7 @@ pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<
         Drifting::None if told.is_none_or(|told| told.status == ConditionStatus::False.as_str()) => {
             return None;
         }
-        Drifting::None => (ConditionStatus::False, "the objects are as the last job has left them"),
+        Drifting::None => (ConditionStatus::False, "the objects are as the last job left them"),
         Drifting::Repaired(message) => (ConditionStatus::False, message.as_str()),
         Drifting::Drifted(message) => (ConditionStatus::True, message.as_str()),
         Drifting::Unknown(message) => (ConditionStatus::Unknown, message.as_str()),
@@ -293,8 +293,8 @@ pub fn no_target(name: &str) -> OperationError {
 /// belong to the other namespace alone.
 pub fn foreign_target(name: &str, namespace: &str) -> OperationError {
     let message = format!(
-        "spec.target names {name} of the namespace {namespace}: an item uses Targets of its own namespace alone; have a Target \
-         there, and name that namespace"
+        "spec.target names {name} of namespace {namespace}, but an item can only use Targets of its own namespace; \
+         create a Target there, and name that namespace"
     );
     configuration_problem(Reason::TargetInvalid, message)
 }
@@ -304,7 +304,7 @@ pub fn foreign_target(name: &str, namespace: &str) -> OperationError {
 pub fn foreign_object(what: &str) -> OperationError {
     configuration_problem(
         Reason::ForeignObject,
-        format!("{what} exists already and belongs to something else"),
+        format!("{what} already exists and belongs to another owner"),
     )
 }
 

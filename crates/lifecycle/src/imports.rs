@@ -230,7 +230,7 @@ impl Loader<'_> {
                 self.objects.config_map(&reference.name).ok_or_else(|| format!("{place} not found"))?;
             return value_of(&entries, reference.entry(), &place);
         }
-        Err("it names no dataRef, secretRef or configMapRef".to_owned())
+        Err("it has no dataRef, secretRef or configMapRef".to_owned())
     }
 
     fn target(&self, import: &TargetImport) -> Result<TargetValue, String> {
@@ -306,11 +306,11 @@ fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Value, 
         // silently.
         let text = std::str::from_utf8(bytes).map_err(|error| {
             format!(
-                "key {key} in {place} is not UTF-8 text (byte {} is none); import another key of it",
+                "key {key} in {place} is not UTF-8 text (byte {} is invalid); import another key of it",
                 error.valid_up_to()
             )
         })?;
-        yaml::from_str(text).map_err(|error| format!("key {key} in {place} is no valid YAML: {error}"))
+        yaml::from_str(text).map_err(|error| format!("key {key} in {place} is not valid YAML: {error}"))
     };
     match key {
         Some(key) => {

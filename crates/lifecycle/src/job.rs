@@ -305,7 +305,7 @@ fn run_exports(
         let declared: Vec<&str> =
             material.blueprint.definition.exports.iter().map(|export| export.name.as_str()).collect();
         outcome.warnings.push(Warning::from(format!(
-            "exports are dropped that the blueprint does not declare: {dropped} beside those that it declares ({})",
+            "{dropped} exports are dropped because the blueprint does not declare them; it declares ({})",
             declared.join(", ")
         )));
     }

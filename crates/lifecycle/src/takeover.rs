@@ -10,13 +10,14 @@ use crate::names::is_installation;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Taken {
     #[error(
-        "the {kind} {name} cannot be exported: it conflicts with an existing one that the installation {owner} owns; export under \
-         another name, or stop that one from exporting it"
+        "the {kind} {name} cannot be exported: it conflicts with an existing one that the installation {owner} owns; \
+         export under another name, or stop that installation from exporting it"
     )]
     ByInstallation { kind: &'static str, name: String, owner: String },
     #[error(
-        "the {kind} {name} cannot be exported: one of this name exists, which is no export of this installation and would be deleted \
-         with it; export under another name, or hand it over by its annotation {}: \"true\"",
+        "the {kind} {name} cannot be exported: an object of this name exists that this installation did not export, \
+         and that would be deleted with the installation; export under another name, or set the annotation {}: \
+         \"true\" on the object to hand it over",
         annotation::ADOPT
     )]
     ByHand { kind: &'static str, name: String },
@@ -108,7 +109,7 @@ mod tests {
         {
             assert!(
                 told(&json!({"labels": labels(source, type_)}))
-                    .contains("which is no export of this installation"),
+                    .contains("that this installation did not export"),
                 "{source}"
             );
         }
@@ -116,15 +117,15 @@ mod tests {
 
     #[test]
     fn what_somebody_else_has_made_is_refused_with_its_name() {
-        let by_hand = "the target garden cannot be exported: one of this name exists, which is no export of this installation and would be \
-                       deleted with it; export under another name, or hand it over by its annotation \
-                       landscaper.gardener.cloud/adopt: \"true\"";
+        let by_hand = "the target garden cannot be exported: an object of this name exists that this installation did \
+                       not export, and that would be deleted with the installation; export under another name, or set \
+                       the annotation landscaper.gardener.cloud/adopt: \"true\" on the object to hand it over";
         assert_eq!(told(&json!({})), by_hand);
         assert_eq!(told(&json!({"ownerReferences": [owner("Pod", "shop", "7")]})), by_hand);
         assert_eq!(told(&json!({"labels": {"landscaper.gardener.cloud/targetsync": "ok"}})), by_hand);
         let other = json!({"ownerReferences": [owner("Installation", "shop", "1"), owner("Installation", "mall", "2")]});
-        let taken = "the target garden cannot be exported: it conflicts with an existing one that the installation mall owns; export \
-                     under another name, or stop that one from exporting it";
+        let taken = "the target garden cannot be exported: it conflicts with an existing one that the installation \
+                     mall owns; export under another name, or stop that installation from exporting it";
         assert_eq!(told(&other), taken);
     }
 
@@ -132,7 +133,7 @@ mod tests {
     fn only_the_annotation_of_the_object_hands_it_over() {
         let adopt = |value: &str| json!({"annotations": {"landscaper.gardener.cloud/adopt": value}});
         assert_eq!(told(&adopt("true")), "");
-        assert!(told(&adopt("yes")).contains("which is no export of this installation"));
+        assert!(told(&adopt("yes")).contains("that this installation did not export"));
         let mut other = adopt("true");
         other["ownerReferences"] = json!([owner("Installation", "mall", "2")]);
         assert!(told(&other).contains("the installation mall owns"), "nobody gives away what is another's");

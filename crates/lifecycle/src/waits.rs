@@ -269,7 +269,7 @@ fn held(finalizers: &[String], since: Option<Timestamp>) -> Option<Found> {
         return None;
     }
     let names: Vec<&str> = finalizers.iter().map(String::as_str).collect();
-    Found::unseen(format!("the finalizers that hold it to be taken away: {}", listed(&names)), since)
+    Found::unseen(format!("the finalizers that hold it to be removed: {}", listed(&names)), since)
 }
 
 fn time(time: Option<&Time>) -> Option<Timestamp> {

@@ -37,19 +37,19 @@ async fn ask(porch: &Porch, asked: Asked) -> Result<(), PorchError> {
 fn words(trick: &Trick) -> &'static [&'static str] {
     match trick {
         Trick::StrangeJson | Trick::EndlessPages | Trick::SamePage => &[],
-        Trick::EndlessBody | Trick::EndlessChunks => &["has more than the allowed", "none within 45 s"],
+        Trick::EndlessBody | Trick::EndlessChunks => &["has more than the allowed", "no answer within 45 s"],
         Trick::HugeLength => &["has more than the allowed"],
         Trick::HeavyJson => &[],
-        Trick::DrippingBody | Trick::DrippingHead | Trick::Silence => &["none within 45 s"],
+        Trick::DrippingBody | Trick::DrippingHead | Trick::Silence => &["no answer within 45 s"],
         Trick::GzipBomb | Trick::LongerThanSaid | Trick::DeepJson => &["cannot be read"],
         Trick::RedirectInCircles | Trick::RedirectTo(_) => &["302"],
-        Trick::RetryAtOnce | Trick::RetryNever => &["429", "none within 45 s"],
+        Trick::RetryAtOnce | Trick::RetryNever => &["429", "no answer within 45 s"],
         Trick::EndlessError => &["500"],
         Trick::HeadersWithoutEnd
         | Trick::ManyHeaders
         | Trick::NoHttp
         | Trick::EndlessExtension
-        | Trick::HalfAnswer => &["gives no answer"],
+        | Trick::HalfAnswer => &["does not answer"],
     }
 }
 

@@ -147,7 +147,7 @@ const KINDS: [&str; 7] = [
 fn read_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KindName, D::Error> {
     let name = String::deserialize(deserializer)?;
     let known = KINDS.into_iter().find(|kind| *kind == name);
-    known.ok_or_else(|| D::Error::custom(format!("no plan speaks of the kind {name:?}")))
+    known.ok_or_else(|| D::Error::custom(format!("plans do not contain the kind {name:?}")))
 }
 
 /// Reference with named members, for serialization.

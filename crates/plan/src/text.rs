@@ -35,8 +35,8 @@ impl fmt::Display for Start {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Now => "a job runs",
-            Self::AfterPredecessors => "a job runs after those that it imports from",
-            Self::NextJob => "with its next job, which nothing here asks for",
+            Self::AfterPredecessors => "a job runs after those of the Installations that it imports from",
+            Self::NextJob => "with its next job, which this change does not request",
         })
     }
 }
@@ -46,8 +46,8 @@ impl fmt::Display for Reason {
         match self {
             Self::New => f.write_str("it is new"),
             Self::SpecChanged => f.write_str("its spec changes"),
-            Self::Requested => f.write_str("a job is asked for"),
-            Self::Redirected => f.write_str("it leads to other component versions"),
+            Self::Requested => f.write_str("a job is requested"),
+            Self::Redirected => f.write_str("its components resolve to other versions"),
             Self::ImportChanged { import, from, exporter: Some(exporter) } => {
                 write!(f, "its import {import} changes ({from} of {exporter})")
             }
@@ -55,7 +55,7 @@ impl fmt::Display for Reason {
                 write!(f, "its import {import} changes ({from})")
             }
             Self::PredecessorsRun { predecessors } => {
-                write!(f, "jobs of those run that it imports from: {}", predecessors.join(", "))
+                write!(f, "it imports from Installations whose jobs run: {}", predecessors.join(", "))
             }
         }
     }
@@ -77,7 +77,7 @@ impl Plan {
         let starts =
             |start: Start| self.installations.iter().filter(|planned| planned.start == Some(start)).count();
         format!(
-            "jobs: {} now, {} after others, {} when asked for; items: {}; exports: {}",
+            "jobs: {} now, {} after others, {} on request; items: {}; exports: {}",
             starts(Start::Now),
             starts(Start::AfterPredecessors),
             starts(Start::NextJob),

@@ -170,7 +170,8 @@ impl<'a> Causes<'a> {
             return None;
         }
         if after.metadata.deletion_timestamp.is_some() {
-            self.problems.push(format!("{}/{} is being deleted: no job runs for what changes", key.0, key.1));
+            self.problems
+                .push(format!("{}/{} is being deleted, so no job runs for the change", key.0, key.1));
             return None;
         }
         let is_set =

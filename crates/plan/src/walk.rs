@@ -153,7 +153,7 @@ impl<'a> Walk<'a> {
         }
         if node.path.len() > DEEPEST {
             node.error = Some(format!(
-                "nested installations are more than {DEEPEST} levels deep; a blueprint may contain itself"
+                "nested installations are more than {DEEPEST} levels deep; check whether a blueprint contains itself"
             ));
             self.unpublished(&mut node, "its job fails".to_owned());
             return node;
@@ -386,7 +386,7 @@ impl<'a> Walk<'a> {
             };
             if matches!(value, ItemExport::Unknown(_)) && reason.is_none() {
                 reason = Some(format!(
-                    "what the item {} of {} exports is known when its deployer has run",
+                    "the exports of item {} of {} are known only after its deployer has run",
                     template.name,
                     title(node)
                 ));

@@ -49,7 +49,7 @@ pub(crate) fn part(
     address: &str,
 ) -> Result<Option<Vec<u8>>, RepositoryError> {
     let broken = |error: io::Error| {
-        malformed(address.to_owned(), &format!("it is no artifact as an archive: {error}"))
+        malformed(address.to_owned(), &format!("the archive is not an artifact set: {error}"))
     };
     let mut archive = unpacked(Box::new(io::Cursor::new(content))).map_err(broken)?;
     for entry in archive.entries().map_err(broken)? {
@@ -89,7 +89,7 @@ fn unpacked<'a>(body: Box<dyn Read + 'a>) -> io::Result<tar::Archive<io::Take<Bo
 pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, RepositoryError> {
     let broken = |error: io::Error| match error.get_ref() {
         Some(source) if source.is::<RepositoryError>() => RepositoryError::of_read(&error, address),
-        _ => malformed(address.to_owned(), &format!("it is no artifact as an archive: {error}")),
+        _ => malformed(address.to_owned(), &format!("the archive is not an artifact set: {error}")),
     };
     let mut archive = unpacked(blob.body).map_err(broken)?;
     let (mut index, mut documents) = (None, Vec::new());
@@ -122,7 +122,7 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
     let main = main.or(only).and_then(Digest::parse);
     match main.filter(|digest| documents.contains(digest)) {
         Some(digest) => Ok(digest.hex().to_owned()),
-        None => Err(wrong("its index.json leads to no manifest that is in it")),
+        None => Err(wrong("its index.json does not refer to a manifest in the archive")),
     }
 }
 
@@ -261,11 +261,17 @@ mod tests {
         }
         let altered: &[u8] = br#"{"schemaVersion": 3}"#;
         for (files, problem) in [
-            (vec![("index.json", only.as_bytes()), (flat.as_str(), altered)], "no manifest that is in it"),
-            (vec![("index.json", only.as_bytes())], "no manifest that is in it"),
+            (
+                vec![("index.json", only.as_bytes()), (flat.as_str(), altered)],
+                "does not refer to a manifest in the archive",
+            ),
+            (vec![("index.json", only.as_bytes())], "does not refer to a manifest in the archive"),
             (vec![(flat.as_str(), &manifest[..])], "has no index.json"),
             (vec![("index.json", &b"x"[..])], "is not JSON"),
-            (vec![("index.json", &br#"{"manifests": []}"#[..])], "no manifest that is in it"),
+            (
+                vec![("index.json", &br#"{"manifests": []}"#[..])],
+                "does not refer to a manifest in the archive",
+            ),
         ] {
             let error = digest(&files).unwrap_err();
             assert!(error.contains(problem), "{error}");

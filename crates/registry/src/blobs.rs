@@ -122,7 +122,7 @@ pub(crate) fn descriptor(
     let config_digest = parse(blobs, &config.digest, &digest)?;
     let config: ComponentConfig = decode(&blobs.address(&config_digest), &bytes(blobs, &config_digest)?)?;
     let layer = config.component_descriptor_layer.ok_or_else(|| {
-        malformed(place.clone(), "invalid component descriptor config: it names no descriptor layer")
+        malformed(place.clone(), "invalid component descriptor config: it does not name a descriptor layer")
     })?;
     let layer_digest = parse(blobs, &layer.digest, &config_digest)?;
     let document = artifact::unpack_descriptor(&bytes(blobs, &layer_digest)?, &layer.media_type)
@@ -180,6 +180,7 @@ pub(crate) fn parse(
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(address: &str, bytes: &[u8]) -> Result<T, RepositoryError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| malformed(address.to_owned(), &format!("not the expected JSON: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| {
+        malformed(address.to_owned(), &format!("the content is not the expected JSON: {error}"))
+    })
 }

@@ -54,12 +54,13 @@ impl Flat {
             let bytes = self.tree.read(&entry.name, LARGEST_DOCUMENT)?;
             let address = self.tree.address(&entry.name);
             let id = Descriptor::name_and_version(&bytes).map_err(|error| {
-                let problem =
-                    format!("it is no component descriptor, and every file here has to be one: {error}");
+                let problem = format!(
+                    "the file is not a component descriptor, but each file here must be one: {error}"
+                );
                 malformed(address.clone(), &problem)
             })?;
             if index.insert(id.clone(), bytes).is_some() {
-                let problem = format!("{}:{} is described by another file, too", id.0, id.1);
+                let problem = format!("{}:{} is also described by another file", id.0, id.1);
                 return Err(malformed(address, &problem));
             }
         }

@@ -62,7 +62,7 @@ impl Store {
         }
         Registry::new(place, docker_config, ca).map(Self::Registry).map_err(|problem| {
             format!(
-                "{place:?} is no file or directory that is there, and no address of a registry: {problem}"
+                "{place:?} is not an existing file or directory, and not the address of a registry: {problem}"
             )
         })
     }
@@ -88,7 +88,7 @@ impl Store {
             Files::Flat(flat) => flat.versions(),
             Files::Registry(client) => Err(malformed(
                 client.host().to_owned(),
-                "a registry does not tell all that it holds: name a component version",
+                "the component versions of a registry cannot be listed: name a component version",
             )),
         }
     }
@@ -157,7 +157,7 @@ impl Registry {
         if scheme.is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
             Some("url must begin with https:// or http://, or with a host")
         } else if self.url.contains('@') {
-            Some("url must hold no credentials; put them into a file that dockerConfig names")
+            Some("url must not contain credentials; put them into a file, and name it in dockerConfig")
         } else if host.is_empty() || !host.bytes().all(is_host) || path.contains(['?', '#', '%', ' ']) {
             Some("url must be a host and a path, such as registry.example.org/components")
         } else {
@@ -480,7 +480,7 @@ fn entry(item: &Node) -> Result<(RepositoryContext, Store, yaml::Position), Prob
             }
         }
         _ if text("dockerConfig").or(text("ca")).is_some() => {
-            return Err((item.position, "dockerConfig and ca belong to a url".to_owned()));
+            return Err((item.position, "dockerConfig and ca are allowed only with url".to_owned()));
         }
         _ => {}
     }

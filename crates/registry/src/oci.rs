@@ -113,7 +113,9 @@ impl<'a> Place<'a> {
         let media_type =
             header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
         if !artifact::is_manifest_type(media_type) {
-            let problem = format!("the registry answers with {media_type:?}, which is no type of manifests");
+            let problem = format!(
+                "the registry answers with content type {media_type:?}, which is not the type of a manifest"
+            );
             return Err(malformed(address.to_owned(), &problem));
         }
         let promised = header(DIGEST_HEADER).filter(|text| text.starts_with("sha256:")).map(str::to_owned);

@@ -39,11 +39,12 @@ pub enum PackError {
     #[error("{path}: malformed YAML: {problem}")]
     Yaml { path: PathBuf, problem: String },
     #[error(
-        "{path} holds no component version: a component-descriptor.yaml is expected, an artifact-index.json, or folders with one of them"
+        "{path} contains no component version: a component-descriptor.yaml is expected, an artifact-index.json, or \
+         folders with one of them"
     )]
     Nothing { path: PathBuf },
     #[error(
-        "{path}: {element:?} has no access, and nothing says what it holds: give it `input: {{type: dir, path: …}}` (or `type: file`)"
+        "{path}: {element:?} has neither access nor input: give it `input: {{type: dir, path: …}}` (or `type: file`)"
     )]
     NoContent { path: PathBuf, element: String },
     #[error("{path}: {element:?}: {problem}")]
@@ -244,7 +245,7 @@ impl Input {
         if let Some(other) = members.keys().find(|key| !["type", "path", "mediaType"].contains(&key.as_str()))
         {
             return Err(wrong(&format!(
-                "input has the member {other:?}; type, path and mediaType are known"
+                "input has the unknown member {other:?}; use type, path and mediaType"
             )));
         }
         let text = |member: &str| members.get(member).and_then(Value::as_str).unwrap_or_default();

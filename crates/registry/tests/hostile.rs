@@ -159,7 +159,7 @@ fn ask(url: &str, asked: Asked, allowance: &Allowance) -> Result<(), String> {
 /// Returns texts of which the error must have one. The list is empty if the answer may also be
 /// accepted; then the test only checks that the request ends.
 fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
-    const LATE: &str = "it is too slow: all that is fetched may take 4 s";
+    const LATE: &str = "it is too slow: all fetches together may take 4 s";
     const BROKEN: &str = "cannot read ";
     /// Errors for an answer with other content.
     const OTHER: &[&str] = &[
@@ -168,7 +168,7 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
         "the manifest has no",
         "the manifest has neither",
         "no matching layer found",
-        "answers with no token",
+        "answers without a token",
         "instead of 194",
     ];
     match (trick, asked) {
@@ -178,9 +178,7 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
             OTHER
         }
         (Trick::DrippingHead | Trick::DrippingBody | Trick::Silence | Trick::RetryNever, _) => &[LATE],
-        (Trick::RedirectInCircles | Trick::RedirectTo(_), Asked::Refresh) => {
-            &["redirects what is sent to it"]
-        }
+        (Trick::RedirectInCircles | Trick::RedirectTo(_), Asked::Refresh) => &["redirects an upload"],
         (Trick::RedirectInCircles, _) => &["it redirects more than 5 times"],
         (Trick::RedirectTo(_), _) => &["which redirects to http://127.0.0.1:1"],
         // The server may close the connection in the middle of an answer.
@@ -253,7 +251,7 @@ async fn nobody_is_led_to_private_addresses() {
             [got.to_string(), repository.descriptor(NAME, "1.0.0").unwrap_err().to_string()]
         });
         for text in refused.await.unwrap() {
-            assert!(text.contains("leads to an address of a private network"), "{text}");
+            assert!(text.contains("has an address in a private network"), "{text}");
         }
         assert_eq!(server.requests(), 0);
     }

@@ -8,39 +8,42 @@ use std::time::Duration;
 pub enum WorkError {
     /// The work exceeds its memory limit, `limit` in bytes.
     #[error(
-        "it takes more than the {} MiB of memory that it may take (--worker-memory); let it do less, or divide it", .limit >> 20
+        "it needs more than the {} MiB of memory that it may use (--worker-memory); reduce the work, or divide it",
+        .limit >> 20
     )]
     Memory { limit: u64 },
     /// All work together exceeds the limit, `limit` in bytes, and this work uses the most.
     #[error(
-        "all that is worked on takes more than {} MiB of memory (--worker-memory-total), and this the most of it; let it do less, or give the service more", .limit >> 20
+        "all work together needs more than {} MiB of memory (--worker-memory-total), and this work needs the most; \
+         reduce it, or raise the limit", .limit >> 20
     )]
     MemoryTotal { limit: u64 },
     #[error(
-        "it takes more than the {} s of processor time that it may take (--worker-cpu-seconds); let it do less, or divide it", .limit.as_secs()
+        "it needs more than the {} s of processor time that it may use (--worker-cpu-seconds); reduce the work, or \
+         divide it", .limit.as_secs()
     )]
     CpuTime { limit: Duration },
     /// The work exceeds its time limit. Waits for answers have a separate limit of twice that time.
-    #[error("it takes longer than {} s and was given up", .limit.as_secs())]
+    #[error("it took longer than {} s and was abandoned", .limit.as_secs())]
     WallTime { limit: Duration },
     /// Calls are nested too deeply for the stack.
-    #[error("it leads too deep into itself for the stack of a process; nest it less deeply")]
+    #[error("it is nested too deeply for the stack of a process; nest it less deeply")]
     Stack,
     /// The answer exceeds the limit, `limit` in bytes.
-    #[error("it answers, or asks for, more than {} MiB at a time; let it make less, or divide it", .limit >> 20)]
+    #[error("it returns or requests more than {} MiB at once; reduce its output, or divide it", .limit >> 20)]
     Output { limit: usize },
     /// A bug in the program. `place` is a line of its source.
     #[error(
-        "the work did not end, because of a mistake in the program at {place}; report it with what it worked on"
+        "the work failed because of a bug in Groundwork at {place}; report it with the input of the work"
     )]
     Panicked { place: String },
     /// A signal ended the process that none of the limits sends: from the kernel, or from another
     /// process.
     #[error(
-        "the process that did the work ended ({how}); if it was for lack of memory in the whole container, give that more, or let the work do less"
+        "the worker process ended ({how}); if the container ran out of memory, give it more, or reduce the work"
     )]
     Died { how: String },
-    #[error("no process for the work could be started: {0}")]
+    #[error("cannot start a worker process: {0}")]
     NotStarted(#[from] StartError),
 }
 
@@ -77,15 +80,15 @@ impl WorkError {
 /// Reason why a worker cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the program of the service cannot be run once more: {0}")]
+    #[error("cannot run the program of the service as a worker: {0}")]
     Spawn(#[source] io::Error),
-    #[error("a worker process did not tell that it is ready: {0}")]
+    #[error("a worker process did not report that it is ready: {0}")]
     Hello(#[source] io::Error),
 }
 
 /// Reason why a message cannot be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
-#[error("a message of another form")]
+#[error("a message has an invalid format")]
 pub struct FormError;
 
 /// Reason why a task has no answer.
@@ -94,11 +97,13 @@ pub enum ExchangeError {
     #[error(transparent)]
     Work(#[from] WorkError),
     #[error(
-        "what is to be worked on cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
+        "the input cannot be sent to a worker process: a value is nested more than a hundred levels deep; nest it less \
+         deeply"
     )]
     Task,
     #[error(
-        "what came out cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
+        "the result cannot be returned by the worker process: a value is nested more than a hundred levels deep; nest \
+         it less deeply"
     )]
     Answer,
 }

@@ -40,13 +40,13 @@ pub(crate) fn close() -> Vec<String> {
     let mut lacking = Vec::new();
     match restrict_paths() {
         Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
-        Ok(RulesetStatus::NotEnforced) => lacking.push("it has no Landlock".to_owned()),
-        Err(error) => lacking.push(format!("Landlock refuses: {error}")),
+        Ok(RulesetStatus::NotEnforced) => lacking.push("Landlock is not available".to_owned()),
+        Err(error) => lacking.push(format!("Landlock cannot be enabled: {error}")),
     }
     // With a limit of 0 no file can be opened, on any kernel.
     _ = setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) });
     if let Err(error) = restrict_calls() {
-        lacking.push(format!("it has no seccomp: {error}"));
+        lacking.push(format!("seccomp cannot be enabled: {error}"));
     }
     lacking
 }

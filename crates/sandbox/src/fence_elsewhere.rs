@@ -4,7 +4,7 @@
 pub(crate) fn limit(_memory: u64) {}
 
 pub(crate) fn close() -> Vec<String> {
-    vec!["it is not Linux, so that workers have no limit but time".to_owned()]
+    vec!["the system is not Linux, so workers have only a time limit".to_owned()]
 }
 
 pub(crate) mod usage {

@@ -125,12 +125,15 @@ impl Pool {
         let first = shared.begin().await?;
         let pool = shared.options.pool;
         if first.lacking.is_empty() {
-            tracing::info!(pool, "worker processes can open nothing and reach nothing");
+            tracing::info!(
+                pool,
+                "worker processes are isolated: they can open neither files nor connections"
+            );
         } else {
             tracing::warn!(
                 pool,
                 lacking = first.lacking,
-                "worker processes are not fenced in as far as they could be, because of the kernel or of how the container runs"
+                "worker processes are not fully isolated, because of the kernel or the settings of the container"
             );
         }
         shared.put_aside(first);
@@ -212,7 +215,7 @@ impl Lease<'_> {
                 Err(error) => {
                     shared.metrics.failed(error);
                     let (pool, reason) = (shared.options.pool, error.reason());
-                    tracing::warn!(pool, reason, %error, "the work of a worker process failed, and the process is replaced");
+                    tracing::warn!(pool, reason, %error, "the work in a worker failed; its process is replaced");
                     shared.count_out(1);
                     self.worker = None;
                     // Earlier work in the same process may be the reason, so run the work once more
@@ -370,7 +373,7 @@ async fn keep(pool: Weak<Shared>, gone: Arc<Notify>) {
         let pool = shared.options.pool;
         drop(shared);
         if let Some(error) = failed {
-            tracing::error!(pool, %error, "no worker process could be started; it is tried again");
+            tracing::error!(pool, %error, "cannot start a worker process; trying again");
             tokio::time::sleep(START_PAUSE).await;
             gone.notify_one();
         }

@@ -124,7 +124,7 @@ impl Process {
         let mut lacking = Vec::from_iter((!self.lacking.is_empty()).then(|| self.lacking.clone()));
         match usage::resident(self.pid) {
             Ok(bytes) => self.resident = Some(bytes),
-            Err(error) => lacking.push(format!("/proc does not tell the memory of a process: {error}")),
+            Err(error) => lacking.push(format!("/proc does not report the memory of a process: {error}")),
         }
         let used = usage::used_cpu_time(self.pid);
         match used.and_then(|used| usage::limit_cpu_time(self.pid, used + limits.cpu_time)) {
@@ -176,7 +176,7 @@ impl Process {
                     WorkError::Panicked { place }
                 })
             }
-            Ok(Said::Last(_)) => Err(WorkError::Died { how: "it sent what no worker sends".to_owned() }),
+            Ok(Said::Last(_)) => Err(WorkError::Died { how: "it sent an invalid message".to_owned() }),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 Err(WorkError::Output { limit: MOST_BYTES })
             }
@@ -229,7 +229,7 @@ impl Process {
     /// Returns the reason why a process has closed its connection.
     async fn why(&mut self, error: &io::Error, limits: Limits) -> WorkError {
         let Ok(Ok(status)) = timeout(ENDED_WITHIN, self.child.wait()).await else {
-            return WorkError::Died { how: format!("it closed its connection and went on: {error}") };
+            return WorkError::Died { how: format!("it closed its connection but did not end: {error}") };
         };
         let mut words = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {

@@ -44,7 +44,7 @@ pub fn enter(works: &[(&str, Work)]) -> Option<ExitCode> {
 
 #[allow(clippy::print_stderr, reason = "somebody has typed this, and nothing else is set up")]
 fn refuse() -> ExitCode {
-    eprintln!("a service starts {ARGUMENT} by itself, with a connection; it is no command for people");
+    eprintln!("{ARGUMENT} is internal: services start it for their worker processes; do not run it yourself");
     ExitCode::from(2)
 }
 

@@ -114,7 +114,7 @@ async fn what_lacks_is_said() {
     let (words, log) = said(|| async { pool(options()).await.0 }).await;
     assert_eq!(run(&words, "say yes").await.unwrap(), "yes");
     // The result depends on the kernel of this machine.
-    let stands = log.contains("worker processes can open nothing and reach nothing");
+    let stands = log.contains("worker processes are isolated");
     assert!(stands || log.contains("WARN") && log.contains("lacking="), "{log}");
 
     // A program that the test wrote itself could fail as busy while another test forks, so this one
@@ -122,8 +122,8 @@ async fn what_lacks_is_said() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/without-walls.sh");
     let options = Options { program: Some(program), ..options() };
     let (_pool, log) = said(|| async { pool(options).await.0 }).await;
-    assert!(log.contains("WARN") && log.contains("not fenced in as far as they could be"), "{log}");
-    assert!(log.contains("lacking=\"it has no Landlock\""), "{log}");
+    assert!(log.contains("WARN") && log.contains("not fully isolated"), "{log}");
+    assert!(log.contains("lacking=\"Landlock is not available\""), "{log}");
 }
 
 /// Runs `work` and returns the log of this thread meanwhile.
@@ -184,23 +184,19 @@ async fn a_limit_ends_the_work_that_exceeds_it_and_no_other() {
     let cases = [
         (
             "memory 500",
-            "it takes more than the 128 MiB of memory that it may take (--worker-memory)",
+            "it needs more than the 128 MiB of memory that it may use (--worker-memory)",
             "memory",
         ),
-        (
-            "stack 500",
-            "it takes more than the 128 MiB of memory that it may take (--worker-memory)",
-            "memory",
-        ),
+        ("stack 500", "it needs more than the 128 MiB of memory that it may use (--worker-memory)", "memory"),
         (
             "spin",
-            "it takes more than the 1 s of processor time that it may take (--worker-cpu-seconds)",
+            "it needs more than the 1 s of processor time that it may use (--worker-cpu-seconds)",
             "cpu_time",
         ),
-        ("deep", "it leads too deep into itself for the stack of a process", "stack"),
-        ("answer 33", "it answers, or asks for, more than 32 MiB at a time", "output"),
-        ("panic secret", "because of a mistake in the program at crates/sandbox/probe/main.rs:", "panicked"),
-        ("abort", "the process that did the work ended (signal: 6 (SIGABRT)", "died"),
+        ("deep", "it is nested too deeply for the stack of a process", "stack"),
+        ("answer 33", "it returns or requests more than 32 MiB at once", "output"),
+        ("panic secret", "because of a bug in Groundwork at crates/sandbox/probe/main.rs:", "panicked"),
+        ("abort", "the worker process ended (signal: 6 (SIGABRT)", "died"),
     ];
     for (task, message, reason) in cases {
         let error = run(&pool, task).await.unwrap_err().to_string();
@@ -249,7 +245,7 @@ async fn all_work_together_has_a_limit_of_memory() {
     came.notified().await;
     let (_, may_go, small) = hold(60);
     let error = large.await.unwrap().unwrap_err().to_string();
-    assert!(error.starts_with("all that is worked on takes more than 100 MiB of memory"), "{error}");
+    assert!(error.starts_with("all work together needs more than 100 MiB of memory"), "{error}");
     may_go.notify_one();
     assert_eq!(small.await.unwrap().unwrap(), b"60");
     assert_eq!(value(&metrics, r#"groundwork_sandbox_ended_total{pool="test",reason="memory_total"}"#), 1);
@@ -259,7 +255,7 @@ async fn all_work_together_has_a_limit_of_memory() {
 async fn work_that_takes_too_long_is_killed() {
     let (pool, metrics) = pool(Options { wall_time: Duration::from_secs(1), most: 1, ..options() }).await;
     let error = run(&pool, "wait").await.unwrap_err();
-    assert_eq!(error.to_string(), "it takes longer than 1 s and was given up");
+    assert_eq!(error.to_string(), "it took longer than 1 s and was abandoned");
     assert!(error.is_limit());
     assert_eq!(run(&pool, "say next").await.unwrap(), "next");
     assert_eq!(value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#), 1, "the other one is gone");
@@ -354,7 +350,7 @@ async fn a_worker_that_is_killed_is_replaced() {
 async fn a_program_that_is_none_is_told_at_once() {
     let options = Options { program: Some(PathBuf::from("/nowhere")), ..options() };
     let error = Pool::start(options, &Metrics::default()).await.unwrap_err();
-    assert!(error.to_string().starts_with("the program of the service cannot be run once more: "), "{error}");
+    assert!(error.to_string().starts_with("cannot run the program of the service as a worker: "), "{error}");
 }
 
 /// The workers end when the pool is dropped.

@@ -46,7 +46,7 @@ pub enum BundleError {
     Pointer(String),
     #[error("anchor in {} not found in schema {}", quote(.reference.as_bytes()), quote(.document.as_bytes()))]
     Anchor { reference: String, document: String },
-    #[error("the schema leads to more than {MOST_DOCUMENTS} other documents")]
+    #[error("the schema refers to more than {MOST_DOCUMENTS} other documents")]
     TooMany,
     #[error(transparent)]
     Invalid(#[from] InvalidSchemaError),

@@ -132,7 +132,7 @@ impl Schema {
         let mut bytes = 0;
         for violation in violations {
             if bytes > MOST_WORDS {
-                let problem = "there are further violations, which are not told".to_owned();
+                let problem = "further violations are not listed".to_owned();
                 found.push(Violation { path: "(root)".to_owned(), problem });
                 break;
             }

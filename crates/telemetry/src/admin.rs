@@ -52,7 +52,7 @@ impl AdminServer {
             .into_make_service_with_connect_info::<Asking>();
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(Door(port), router).await {
-                tracing::error!(%error, "the admin endpoint has ended");
+                tracing::error!(%error, "the admin server failed");
             }
         });
         tracing::info!(%address, "serving /healthz, /readyz and /metrics");

@@ -104,8 +104,8 @@ impl Condition {
         // Log outside of the lock, and only changes.
         let Some(condition) = name else { return };
         match problem {
-            None => tracing::info!(condition, "ready"),
-            Some(why) => tracing::info!(condition, why, "not ready"),
+            None => tracing::info!(condition, "a condition is met"),
+            Some(why) => tracing::info!(condition, why, "a condition is not met"),
         }
     }
 }

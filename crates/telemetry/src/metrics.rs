@@ -82,7 +82,7 @@ impl Metrics {
             let handle = known.handle.downcast_ref::<M>().cloned();
             drop(inner);
             return handle.unwrap_or_else(|| {
-                tracing::error!(metric = name, "registered twice with different types");
+                tracing::error!(metric = name, "a metric is registered twice with different types");
                 metric
             });
         }

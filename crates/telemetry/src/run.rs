@@ -53,7 +53,7 @@ where
     };
     let result = serve(&telemetry, arguments, body).instrument(telemetry.span()).await;
     if let Err(error) = &result {
-        telemetry.span().in_scope(|| tracing::error!(error = with_causes(&**error), "stopped"));
+        telemetry.span().in_scope(|| tracing::error!(error = with_causes(&**error), "the service stopped"));
     }
     telemetry.flush().await;
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -86,7 +86,7 @@ where
         () = overdue => return result.and(Err(telemetry.shutdown.unfinished(limit).into())),
     }
     result?;
-    tracing::info!("stopped");
+    tracing::info!("the service stopped");
     Ok(())
 }
 

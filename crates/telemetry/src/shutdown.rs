@@ -19,7 +19,7 @@ pub struct Shutdown {
 /// Tasks that were still running when the time for draining was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{tasks} tasks did not end within {limit:?} and were abandoned; what they did is done again after the next start"
+    "{tasks} tasks did not end within {limit:?} and were abandoned; their work is repeated after the next start"
 )]
 pub struct Unfinished {
     pub tasks: usize,
@@ -92,7 +92,7 @@ impl Shutdown {
         // end.
         tokio::spawn(async move {
             let (name, _) = signals.next().await;
-            tracing::info!(signal = name, "stopping; the next signal stops at once");
+            tracing::info!(signal = name, "the service is stopping; the next signal stops it at once");
             shutdown.request();
             let (_, number) = signals.next().await;
             std::process::exit(128 + number);

@@ -30,7 +30,9 @@ pub struct Telemetry {
 /// Reason that telemetry could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    #[error("--log is no filter: {source}; write a level, or a list such as \"info,groundwork_bus=debug\"")]
+    #[error(
+        "--log is not a valid filter: {source}; write a level, or a list such as \"info,groundwork_bus=debug\""
+    )]
     Filter { source: ParseError },
     /// The message does not show the URL, which may have a password.
     #[error(

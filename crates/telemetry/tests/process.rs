@@ -39,7 +39,9 @@ impl Service {
 
     /// Returns the line that reports a condition as met.
     fn ready(&mut self, condition: &str) -> Value {
-        self.find(condition, |line| line["message"] == "ready" && line["fields"]["condition"] == condition)
+        self.find(condition, |line| {
+            line["message"] == "a condition is met" && line["fields"]["condition"] == condition
+        })
     }
 
     fn find(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
@@ -108,11 +110,14 @@ fn orderly_stop() {
     let ready = service.ready("bus");
     assert_eq!(ready["service"], "resolver");
     service.signal("TERM");
-    assert_eq!(service.line("stopping; the next signal stops at once")["fields"]["signal"], "SIGTERM");
+    assert_eq!(
+        service.line("the service is stopping; the next signal stops it at once")["fields"]["signal"],
+        "SIGTERM"
+    );
     assert_eq!(service.status(), 0);
     let task = service.line("task has ended");
     assert_eq!(task["spans"][0]["name"], "service");
-    service.line("stopped");
+    service.line("the service stopped");
 }
 
 /// A service that is still starting must not report ready, or it would get traffic too early.
@@ -123,7 +128,8 @@ fn not_ready_before_the_service_has_named_its_conditions() {
     service.ready("running");
     let at = |found: &dyn Fn(&Value) -> bool| service.seen.iter().position(found).unwrap();
     let named = at(&|line| line["message"] == "conditions are named");
-    let running = at(&|line| line["message"] == "ready" && line["fields"]["condition"] == "running");
+    let running =
+        at(&|line| line["message"] == "a condition is met" && line["fields"]["condition"] == "running");
     assert!(named < running, "{:#?}", service.seen);
 }
 
@@ -136,7 +142,7 @@ fn draining_is_bounded() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     service.signal("INT");
     assert_eq!(service.status(), 1);
-    let error = service.line("stopped");
+    let error = service.line("the service stopped");
     assert_eq!(error["level"], "ERROR");
     assert!(
         error["fields"]["error"].as_str().unwrap().starts_with("1 tasks did not end within 1s"),
@@ -150,7 +156,7 @@ fn not_ready_while_draining_and_second_signal_ends_at_once() {
     service.ready("bus");
     service.ready("running");
     service.signal("TERM");
-    service.line("not ready");
+    service.line("a condition is not met");
     let answer = service.readyz();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("running: stopping\n"), "{answer}");
     service.signal("INT");
@@ -161,7 +167,7 @@ fn not_ready_while_draining_and_second_signal_ends_at_once() {
 fn error_is_logged_with_its_causes() {
     let mut service = Service::start("fails");
     assert_eq!(service.status(), 1);
-    let error = service.line("stopped");
+    let error = service.line("the service stopped");
     assert_eq!(error["fields"]["error"], "cannot reach the bus: connection refused");
     assert_eq!((&error["level"], &error["service"]), (&"ERROR".into(), &"resolver".into()));
 }

@@ -83,10 +83,12 @@ impl fmt::Display for Holder {
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Share { holder, share } => write!(f, "{holder} {share}, which is a whole share"),
+            Self::Share { holder, share } => {
+                write!(f, "{holder} {share}, which is the maximum for one holder")
+            }
             Self::All(all) => write!(
                 f,
-                "all together have as many as there may be: {all}, with those that are kept for others"
+                "all holders together have {all}, which is the maximum with those that are reserved for others"
             ),
         }
     }
@@ -180,7 +182,10 @@ mod tests {
         let held: Vec<Seat> = (0..4).map(|number| seats.take(account("team", number)).unwrap()).collect();
         let full = seats.take(account("team", 9)).unwrap_err();
         assert_eq!(full, Full::Share { holder: Holder::Accounts("team".to_owned()), share: 4 });
-        assert_eq!(full.to_string(), "the accounts of the namespace \"team\" have 4, which is a whole share");
+        assert_eq!(
+            full.to_string(),
+            "the accounts of the namespace \"team\" have 4, which is the maximum for one holder"
+        );
         assert!(seats.take(account("other", 0)).is_ok() && seats.take(Holder::of_user("jane")).is_ok());
         drop(held);
         assert!(seats.take(account("team", 9)).is_ok());

@@ -35,13 +35,15 @@ pub enum NameError {
         "{path:?} is absolute: a name is relative to the folder of its tree, so leave the first slash out"
     )]
     Absolute { path: String },
-    #[error("{path:?} has the part {part:?}, which names no file: name the file by its folders alone")]
+    #[error(
+        "{path:?} has the part {part:?}, which is not the name of a file or folder: write the path without it"
+    )]
     NoName { path: String, part: String },
     #[error("{path:?} has more than {LONGEST_PART} bytes in a part, or {LONGEST_PATH} in all: shorten it")]
     Long { path: String },
-    #[error("{path:?} is no UTF-8: rename the file")]
+    #[error("{path:?} is not UTF-8: rename the file")]
     NotUtf8 { path: String },
-    #[error("{path:?} is one entry of a directory, and has a slash: rename it")]
+    #[error("{path:?} is one entry of a directory, but contains a slash: rename it")]
     Slash { path: String },
     #[error("{path:?} has a backslash, which separates folders on Windows: rename the file")]
     Backslash { path: String },
@@ -52,17 +54,16 @@ pub enum NameError {
     #[error("{path:?} has the part {part:?}, which is a device on Windows: rename it")]
     Device { path: String, part: String },
     #[error(
-        "{path:?} has the part {part:?}, which some file systems take for .git, whose files run commands: leave it out"
+        "{path:?} has the part {part:?}, which some file systems take for .git, whose files run commands: remove it"
     )]
     Git { path: String, part: String },
-    #[error(
-        "{path:?} has the part {part:?}, which tells git in the folder of somebody else what to fetch or to run: leave it out"
-    )]
+    #[error("{path:?} has the part {part:?}, a file from which git reads what to fetch or to run: remove it")]
     GitSettings { path: String, part: String },
-    #[error("{path:?} is there twice: leave one of them out")]
+    #[error("{path:?} occurs twice: remove one of them")]
     Twice { path: String },
     #[error(
-        "{path:?} and {other:?} are one file where letter case and forms of Unicode do not count: rename one of them"
+        "{path:?} and {other:?} are the same file on systems that ignore letter case and Unicode forms: rename one of \
+         them"
     )]
     Same { path: String, other: String },
     #[error("{path:?} is a file, and a directory of {below:?}: rename one of them")]

@@ -194,15 +194,16 @@ fn words_of_refusals() {
     let text = check("a/.git/config").unwrap_err().to_string();
     assert_eq!(
         text,
-        "\"a/.git/config\" has the part \".git\", which some file systems take for .git, whose files run commands: leave it out"
+        "\"a/.git/config\" has the part \".git\", which some file systems take for .git, whose files run commands: \
+         remove it"
     );
     let text = check_all(["A", "a"]).unwrap_err().to_string();
     assert_eq!(
         text,
-        "\"a\" and \"A\" are one file where letter case and forms of Unicode do not count: rename one of them"
+        "\"a\" and \"A\" are the same file on systems that ignore letter case and Unicode forms: rename one of them"
     );
     let text = check_all(["x/A/b", "x/a/c"]).unwrap_err().to_string();
-    assert!(text.starts_with("\"x/a\" and \"x/A\" are one file"), "{text}");
+    assert!(text.starts_with("\"x/a\" and \"x/A\" are the same file"), "{text}");
     let text = check_all(["x/a/c", "x/a"]).unwrap_err().to_string();
     assert_eq!(text, "\"x/a\" is a file, and a directory of \"x/a/c\": rename one of them");
     let text = check("a\u{1b}[2J\u{202e}").unwrap_err().to_string();

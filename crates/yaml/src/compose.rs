@@ -339,7 +339,7 @@ impl<'input> Composer<'input> {
                 let line = entries[at].key_position.line;
                 return Err(Error::new(
                     entry.key_position,
-                    format!("the key is there already, on line {line}"),
+                    format!("the key is already used on line {line}"),
                 ));
             }
             // The last of several equal keys wins.

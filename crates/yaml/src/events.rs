@@ -84,7 +84,7 @@ impl<'input> Events<'input> {
     pub fn end_document(&mut self) -> Result<(), Error> {
         match self.next_event()? {
             (Event::DocumentEnd, _) => Ok(()),
-            (_, position) => Err(Error::new(position, "the document goes on after its value")),
+            (_, position) => Err(Error::new(position, "the document continues after its value")),
         }
     }
 }

@@ -89,9 +89,9 @@ impl Site {
 /// Reasons for which a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PageError {
-    #[error("There is no such page.")]
+    #[error("This page does not exist.")]
     NoPage,
-    #[error("There is no {kind} {place}, or the console has not heard of it yet.")]
+    #[error("{kind} {place} does not exist, or the console has not received it yet.")]
     NoObject { kind: &'static str, place: String },
     #[error("{0}")]
     Denied(String),
@@ -168,7 +168,7 @@ impl Handler for Site {
         let is_head = request.method == Method::HEAD;
         let made = tokio::time::timeout(PAGE_LIMIT, self.answer(&request, body)).await;
         let answer = made.unwrap_or_else(|_| {
-            let error = PageError::Unavailable("The page took too long to make.".to_owned());
+            let error = PageError::Unavailable("The page could not be created in time.".to_owned());
             self.failure(&request, None, &error)
         });
         let mut response = answer.into_response(takes_gzip, self.is_https);
@@ -380,7 +380,7 @@ impl Site {
 
     async fn live(self: &Arc<Self>, request: &Request, visitor: &Visitor) -> Result<Answer, PageError> {
         let topic = Topic::parse(request.parameter("topic"))
-            .ok_or_else(|| PageError::Refused("No page has this topic.".to_owned()))?;
+            .ok_or_else(|| PageError::Refused("The topic is not known.".to_owned()))?;
         let visible = match &topic {
             Topic::Installations => Some(self.visible::<Installation>(visitor).await?),
             Topic::Sets => Some(self.visible::<PackageVariantSet>(visitor).await?),
@@ -389,7 +389,9 @@ impl Site {
                 None
             }
             Topic::Packages(place) if !self.sees_all::<PackageVariant>(visitor, place).await? => {
-                return Err(PageError::Denied("You may not get PackageVariants there.".to_owned()));
+                return Err(PageError::Denied(
+                    "You may not get PackageVariants in this namespace.".to_owned(),
+                ));
             }
             Topic::Overview | Topic::Packages(_) | Topic::Events => None,
         };
@@ -459,7 +461,7 @@ impl Site {
             // here. The page that we send instead repeats the request at once, and that request
             // carries the cookie.
             if request.is_link_from_elsewhere() {
-                link = Some((request.address.clone(), "Go on"));
+                link = Some((request.address.clone(), "Continue"));
                 again = Some(0);
             } else {
                 return Answer::redirect(&format!("/sign-in?to={}", encoded(&request.address)));
@@ -500,7 +502,7 @@ pub(crate) fn named(namespace: &str, name: &str) -> Result<Place, PageError> {
 }
 
 fn no_form() -> PageError {
-    PageError::Refused("The form is too long, or did not arrive.".to_owned())
+    PageError::Refused("The form is too long, or was not received completely.".to_owned())
 }
 
 pub(crate) fn from_elsewhere() -> PageError {

@@ -33,14 +33,15 @@ pub(crate) async fn page(
     );
     if all != (true, true, true) {
         return Err(PageError::Denied(format!(
-            "You may not see the journal, which tells of all that belongs to an Installation: it takes the right to get \
-             Installations, Executions and DeployItems in the namespace {}.",
+            "You may not see the journal: this needs permission to get Installations, Executions and DeployItems in \
+             the namespace {}.",
             place.namespace
         )));
     }
     let wish = Wish::of(request)?;
     let Some(renderer) = &site.renderer else {
-        let text = "The console was not told where the renderer is (--renderer), which reads the journal.";
+        let text = "The journal is not available: start the console with --renderer, the address of the service that \
+                    reads it.";
         return Err(PageError::Refused(text.to_owned()));
     };
     let asked = ReplayRequest {

@@ -57,7 +57,7 @@ pub(crate) async fn installation(
             page.add(&installation);
             members.insert_installation(installation);
         }
-        Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
+        Ok(None) => page.add_note("The object no longer exists in the API server.".to_owned()),
         Err(error) => page.add_note(sentence(&error.to_string())),
     }
     read_tree(site, &mut page, members, place, seen.installations).await;
@@ -133,7 +133,8 @@ async fn read_tree(
     }
     if !is_all {
         page.add_note(format!(
-            "More than {MOST_READ} objects are at work: the pages of nested Installations and `groundwork status` tell what they wait for."
+            "More than {MOST_READ} objects are working: the pages of nested Installations and `groundwork status` show \
+             what they wait for."
         ));
     }
     if !is_known {
@@ -172,7 +173,8 @@ pub(crate) async fn closure(
 ) -> Result<Answer, PageError> {
     site.demand::<Installation>(visitor, "get", place).await?;
     let Some(resolver) = &site.resolver else {
-        let text = "The console was not told where the resolver is (--resolver), which reads components.";
+        let text = "Components are not available: start the console with --resolver, the address of the service that \
+                    reads them.";
         return Err(PageError::Refused(text.to_owned()));
     };
     let name = ObjectName { namespace: place.namespace.to_string(), name: place.name.to_string() };
@@ -199,7 +201,7 @@ pub(crate) async fn set(
     let mut page = page.ok_or_else(|| missing("PackageVariantSet", place))?;
     match site.objects.get::<PackageVariantSet>(&place.namespace, &place.name).await {
         Ok(Some(set)) => page.add(&set),
-        Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
+        Ok(None) => page.add_note("The object no longer exists in the API server.".to_owned()),
         Err(error) => page.add_note(sentence(&error.to_string())),
     }
     if sees_revisions {
@@ -220,7 +222,7 @@ pub(crate) async fn set(
             page.add_waits(&variant, waits.collect());
         }
         if let Some(error) = unread {
-            page.add_note(format!("Drafts that wait may be missing: {error}."));
+            page.add_note(format!("Waiting drafts may be missing: {error}."));
         }
     } else {
         page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
@@ -250,7 +252,7 @@ pub(crate) async fn comparison(
     }
     if left.is_empty() || right.is_empty() {
         return Err(PageError::Refused(
-            "Two variants are compared: left and right name one each.".to_owned(),
+            "To compare two variants, name one with left and the other with right.".to_owned(),
         ));
     }
     let left = variant_of_set(site, visitor, place, left).await?;
@@ -276,7 +278,7 @@ async fn variant_of_set(
     };
     let found = if belongs { site.objects.get(&place.namespace, &place.name).await? } else { None };
     let variant = found.ok_or_else(|| PageError::NoObject {
-        kind: "PackageVariant of this set by the name",
+        kind: "PackageVariant of this set",
         place: place.to_string(),
     })?;
     Ok((place, variant))
@@ -310,7 +312,7 @@ pub(crate) async fn variant(
     let mut page = page.ok_or_else(|| missing("PackageVariant", place))?;
     match site.objects.get::<PackageVariant>(&place.namespace, &place.name).await {
         Ok(Some(variant)) => page.add(&variant),
-        Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
+        Ok(None) => page.add_note("The object no longer exists in the API server.".to_owned()),
         Err(error) => page.add_note(sentence(&error.to_string())),
     }
     if sees_revisions {

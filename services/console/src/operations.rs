@@ -76,14 +76,18 @@ impl Operation {
     const fn consequence(self) -> &'static str {
         match self {
             Self::Reconcile => {
-                "A job is requested, as by `groundwork reconcile`. If one runs, the new one begins when it has ended."
+                "This requests a job, like `groundwork reconcile`. If a job is running, the new one starts when it has \
+                 ended."
             }
-            Self::Interrupt => "The running job is ended, as by `groundwork interrupt`. It counts as failed.",
+            Self::Interrupt => {
+                "This interrupts the running job, like `groundwork interrupt`. The job counts as failed."
+            }
             Self::Propose => {
-                "The draft is proposed, as by `groundwork packages propose`. It can be approved then."
+                "This proposes the draft, like `groundwork packages propose`. The draft can then be approved."
             }
             Self::Approve => {
-                "The revision is published, as by `groundwork packages approve`. It cannot be changed then."
+                "This publishes the revision, like `groundwork packages approve`. A published revision cannot be \
+                 changed."
             }
         }
     }
@@ -93,16 +97,16 @@ impl Operation {
         let refused = |text: &str| Err(PageError::Refused(text.to_owned()));
         match (self, subject) {
             (Self::Reconcile, Subject::Installation(installation)) if parent_name(installation).is_some() => {
-                refused("It is nested: a job begins at the root.")
+                refused("The Installation is nested: jobs start at the root Installation.")
             }
             (Self::Interrupt, Subject::Installation(installation)) if !installation.job().is_running() => {
-                refused("No job runs.")
+                refused("No job is running.")
             }
             (Self::Propose, Subject::Revision(revision)) if stage(revision) != Some(Lifecycle::Draft) => {
                 refused("Only a draft can be proposed.")
             }
             (Self::Approve, Subject::Revision(revision)) if stage(revision) != Some(Lifecycle::Proposed) => {
-                refused("Only what is proposed can be approved.")
+                refused("Only a proposed revision can be approved.")
             }
             _ => Ok(()),
         }
@@ -176,11 +180,12 @@ async fn prepare(
     place: &Place,
 ) -> Result<Subject, PageError> {
     if !site.allows_operations {
-        let text = "The console is for looking only: it was started without --allow-operations.";
+        let text = "The console is read-only: it was started without --allow-operations.";
         return Err(PageError::Denied(text.to_owned()));
     }
     if visitor.token().is_none() {
-        let text = "It is done with your own token, and the proxy in front of the console passes none on.";
+        let text =
+            "Operations need your own token, but the proxy in front of the console does not pass it on.";
         return Err(PageError::Denied(text.to_owned()));
     }
     let (namespace, name) = (&*place.namespace, &*place.name);
@@ -257,13 +262,14 @@ pub(crate) async fn run(
         return Err(from_elsewhere());
     }
     if !visitor.has_form_key(&action, asked.form.field("key")) {
-        let text = "The form is not one that was made for you here: open the page of the object again.";
+        let text = "The console did not create this form for you: open the page of the object again.";
         return Err(PageError::Denied(text.to_owned()));
     }
     // Checked again, because rights and state may have changed since the page was shown.
     let subject = prepare(site, visitor, operation, &place).await?;
     perform(site, visitor, operation, &subject, &place, asked.form.field("version")).await?;
-    tracing::info!(user = visitor.user.name, operation = operation.as_str(), object = %place, "done for a visitor");
+    tracing::info!(user = visitor.user.name, operation = operation.as_str(), object = %place, "operation done for a \
+                                                                                               visitor");
     Ok(Answer::redirect(&back))
 }
 
@@ -319,7 +325,8 @@ async fn perform(
 /// message may quote values of the object.
 fn refusal(error: &kube::Error, place: &Place) -> PageError {
     if matches!(error, kube::Error::Api(answer) if answer.code == 401) {
-        let text = "The API server does not accept your token for changes: sign in with one that is not for the console alone.";
+        let text = "The API server does not accept your token for changes: sign in with a token that is valid for the \
+                    API server too.";
         return PageError::Denied(text.to_owned());
     }
     match ApiError::new(error, "patch", &place.to_string(), &format!("{place}")) {
@@ -327,7 +334,7 @@ fn refusal(error: &kube::Error, place: &Place) -> PageError {
             PageError::Denied(format!("The API server does not let you change {place}."))
         }
         ApiError::Conflict(_) => PageError::Refused(format!(
-            "{place} has been changed by somebody else meanwhile: look at it again."
+            "Another user or service changed {place} in the meantime: reload the page and try again."
         )),
         other => other.into(),
     }

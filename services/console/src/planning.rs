@@ -54,7 +54,7 @@ pub(crate) async fn run(
         return Err(from_elsewhere());
     }
     if !visitor.has_form_key(ADDRESS, form.field("key")) {
-        let text = "The form is not one that was made for you here: open the page again.";
+        let text = "The console did not create this form for you: open the page again.";
         return Err(PageError::Denied(text.to_owned()));
     }
     // Browsers send line breaks as CRLF, which the YAML parser's line numbers and texts must not
@@ -89,7 +89,7 @@ async fn plan(site: &Site, visitor: &Visitor, text: &str, namespace: &str) -> Re
     let (typed, wanted) = (text.to_owned(), namespace.to_owned());
     // Parsing a megabyte takes long enough to delay the other pages of this thread.
     let read = tokio::task::spawn_blocking(move || Typed::read(&typed, &wanted)).await;
-    let typed = read.map_err(|_| PageError::Refused("What was typed cannot be read.".to_owned()))??;
+    let typed = read.map_err(|_| PageError::Refused("The input cannot be read.".to_owned()))??;
     let (sets, objects): (Vec<_>, Vec<_>) = typed.objects.into_iter().partition(TypedObject::is_set);
     let plan = match objects.as_slice() {
         [] => None,
@@ -109,7 +109,8 @@ async fn plan_objects(
     namespace: &str,
 ) -> Result<Plan, PageError> {
     let Some(renderer) = &site.renderer else {
-        let text = "The console was not told where the renderer is (--renderer), which makes plans.";
+        let text = "Plans are not available: start the console with --renderer, the address of the service that makes \
+                    them.";
         return Err(PageError::Refused(text.to_owned()));
     };
     for namespace in objects.iter().map(|object| &object.namespace).collect::<BTreeSet<_>>() {
@@ -125,7 +126,8 @@ async fn plan_objects(
 /// the visitor, because it alone knows which objects the sets select.
 async fn preview_sets(site: &Site, visitor: &Visitor, sets: &[TypedObject]) -> Result<Preview, PageError> {
     let Some(variant) = &site.variant else {
-        let text = "The console was not told where the variant service is (--variant), which plans PackageVariantSets.";
+        let text = "Plans of PackageVariantSets are not available: start the console with --variant, the address of \
+                    the service that makes them.";
         return Err(PageError::Refused(text.to_owned()));
     };
     let mut namespaces: BTreeMap<&str, Vec<&TypedObject>> = BTreeMap::new();
@@ -182,8 +184,8 @@ async fn demand(site: &Site, visitor: &Visitor, namespace: &str) -> Result<(), P
             let (group, resource) = kind;
             let dot = if group.is_empty() { "" } else { "." };
             return Err(PageError::Denied(format!(
-                "User {:?} may not {verb} {resource}{dot}{group} in namespace {namespace:?}. A plan takes the right to get all that it \
-                 is made from, and to update Installations.",
+                "User {:?} may not {verb} {resource}{dot}{group} in namespace {namespace:?}. A plan needs permission \
+                 to get all objects that it uses, and to update Installations.",
                 visitor.user.name
             )));
         }
@@ -220,12 +222,12 @@ impl Typed {
             typed.add(document, namespace).map_err(refused)?;
         }
         if typed.objects.is_empty() {
-            return Err(refused("There is no object to plan.".to_owned()));
+            return Err(refused("The input contains no object to plan.".to_owned()));
         }
         let namespaces = typed.namespaces().len();
         if namespaces > MOST_PLANNED_NAMESPACES {
             return Err(refused(format!(
-                "The objects are in {namespaces} namespaces, a plan is about {MOST_PLANNED_NAMESPACES} at most."
+                "The objects are in {namespaces} namespaces, but a plan can have at most {MOST_PLANNED_NAMESPACES}."
             )));
         }
         Ok(typed)
@@ -254,8 +256,10 @@ impl Typed {
         let namespace = if written.is_empty() { namespace } else { &written };
         if !is_dns_subdomain(namespace) {
             return Err(match namespace {
-                "" => format!("Line {line}: {kind} {name} names no namespace, and none is given for it."),
-                _ => format!("Line {line}: {namespace:?} is no name that a namespace can have."),
+                "" => {
+                    format!("Line {line}: {kind} {name} has no namespace, and no default namespace is given.")
+                }
+                _ => format!("Line {line}: {namespace:?} is not a valid namespace name."),
             });
         }
         let (api_version, namespace) = (text(node.get("apiVersion")), namespace.to_owned());
@@ -353,8 +357,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_with_its_line() {
         for (text, namespace, told) in [
-            ("", "team", "There is no object to plan."),
-            ("---\n---\n", "team", "There is no object to plan."),
+            ("", "team", "The input contains no object to plan."),
+            ("---\n---\n", "team", "The input contains no object to plan."),
             ("a: b\nc: [", "team", "Line "),
             (
                 "\njust a text",
@@ -364,13 +368,9 @@ mod tests {
             (
                 "kind: Secret\nmetadata: {name: b}",
                 "",
-                "Line 1: Secret b names no namespace, and none is given for it.",
+                "Line 1: Secret b has no namespace, and no default namespace is given.",
             ),
-            (
-                "kind: Secret\nmetadata: {name: b}",
-                "../x",
-                "Line 1: \"../x\" is no name that a namespace can have.",
-            ),
+            ("kind: Secret\nmetadata: {name: b}", "../x", "Line 1: \"../x\" is not a valid namespace name."),
         ] {
             let problem = Typed::read(text, namespace).unwrap_err().to_string();
             assert!(problem.starts_with(told), "{problem}");
@@ -378,6 +378,6 @@ mod tests {
         let many =
             (0..21).map(|number| format!("kind: Secret\nmetadata: {{name: b, namespace: n{number}}}\n---\n"));
         let problem = Typed::read(&many.collect::<String>(), "").unwrap_err().to_string();
-        assert_eq!(problem, "The objects are in 21 namespaces, a plan is about 20 at most.");
+        assert_eq!(problem, "The objects are in 21 namespaces, but a plan can have at most 20.");
     }
 }

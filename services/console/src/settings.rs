@@ -93,7 +93,7 @@ pub struct Network {
 
 /// The text is neither an address nor a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address and no network such as 10.0.0.0/8")]
+#[error("{0:?} is not an IP address or network; write one such as 10.0.0.0/8")]
 pub struct NetworkError(String);
 
 impl FromStr for Network {

@@ -177,7 +177,7 @@ impl Proxy {
         }
         if request.headers.get_all(&self.user).iter().count() > 1 {
             let text = format!(
-                "The request has two headers {}: the proxy has to remove the one that a browser sends.",
+                "The request has two headers {}: the proxy must remove the one that a browser sends.",
                 self.user
             );
             return Err(status::unauthenticated(reasons::TOKEN_INVALID, text));

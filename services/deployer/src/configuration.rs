@@ -21,7 +21,7 @@ pub(crate) fn problem(error: &serde_json::Error) -> String {
                 found.trim_start_matches("invalid type: ").split([' ', ',']).next().unwrap_or_default();
             format!("found a {kind}, expected {}", expected.split(" at line").next().unwrap_or_default())
         }
-        None => "it has another form".to_owned(),
+        None => "it does not have the expected form".to_owned(),
     }
 }
 

@@ -309,7 +309,7 @@ impl ItemType {
 }
 
 fn selectors(text: &str) -> Result<TargetSelectors, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is no list of selectors: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("not a list of selectors: {error}"))
 }
 
 fn instance(text: &str) -> Result<String, String> {

@@ -51,7 +51,7 @@ impl Deployer for MockDeployer {
             [] => Vec::new(),
             members => {
                 let members = members.join(", ");
-                let message = format!("without effect on the mock deployer: {members} of spec.config");
+                let message = format!("the mock deployer ignores {members} of spec.config");
                 vec![Warning { reason: "ConfigurationWithoutEffect", message }]
             }
         };
@@ -120,7 +120,10 @@ fn remove(item: &DeployItem) -> Removal {
 fn configuration(item: &DeployItem) -> Result<Configuration, OperationError> {
     let config = item.spec.config.get().ok_or_else(missing_configuration)?;
     let configuration: Configuration = serde_json::from_value(config.clone()).map_err(|error| {
-        invalid_configuration(format!("spec.config is no {KIND}: {}", crate::configuration::problem(&error)))
+        invalid_configuration(format!(
+            "spec.config is not a valid {KIND}: {}",
+            crate::configuration::problem(&error)
+        ))
     })?;
     for (member, written, wanted) in
         [("apiVersion", &configuration.api_version, API_VERSION), ("kind", &configuration.kind, KIND)]

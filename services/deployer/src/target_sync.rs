@@ -110,7 +110,8 @@ impl Handler for TargetSyncs {
         let outcome = match others(&sync, objects).await? {
             others if others.is_empty() => round::run(&sync, &self.targets, objects).await,
             others => Outcome::stopped(format!(
-                "there may be one TargetSync in a namespace, and beside this one there is {}: nothing is mirrored until one is left",
+                "a namespace may have only one TargetSync, but beside this one it has {}: no Secret is mirrored until \
+                 only one is left",
                 others.join(", ")
             )),
         };

@@ -237,16 +237,16 @@ fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -
     let names = lying(item);
     let lies = match names.is_empty() {
         true => String::new(),
-        false => format!(" In the former one lies {}.", in_words(&names, MOST_TOLD)),
+        false => format!(" The former cluster contains {}.", in_words(&names, MOST_TOLD)),
     };
     let (goes_on, value) = match item.metadata.deletion_timestamp.is_some() {
-        false => ("to begin anew in the other cluster", annotation::MOVE),
-        true => ("to let the item go without a cluster being touched", annotation::ABANDON),
+        false => ("to start again in the new cluster", annotation::MOVE),
+        true => ("to delete the item without a change in a cluster", annotation::ABANDON),
     };
     let message = format!(
-        "the target leads to another cluster than the one that the item was deployed to: it was {before}, and is {now}. Nothing was \
-         changed in either.{lies} Let the target lead back, or, {goes_on} and leave behind what lies in the former one, set the \
-         annotation {}: {value} at the DeployItem",
+        "the target leads to another cluster than the one that the item was deployed to: it was {before}, and is now \
+         {now}. No object was changed in either.{lies} Let the target lead to the former cluster again, or, {goes_on} \
+         and leave the objects in the former one behind, set the annotation {}: {value} at the DeployItem",
         annotation::OTHER_CLUSTER
     );
     OperationError::new("Connect", Reason::OtherCluster, message)
@@ -257,7 +257,7 @@ fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -
 async fn tell_left(round: &Round<'_>, cluster: &ClusterIdentity) -> Value {
     let names = lying(round.item);
     let what = if names.is_empty() { "nothing".to_owned() } else { in_words(&names, MOST_TOLD) };
-    round.warn("ObjectsLeftBehind", &format!("in the cluster {cluster} was left: {what}")).await;
+    round.warn("ObjectsLeftBehind", &format!("left behind in the cluster {cluster}: {what}")).await;
     let kept: Vec<&String> = names.iter().take(MOST_KEPT).collect();
     json!({CLUSTER: cluster, "objects": kept, "count": names.len()})
 }

@@ -62,7 +62,7 @@ impl Kept {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let asked: Family<Asked, Counter> = metrics.register(
             "renderer_blueprints",
-            "Blueprints that renderings asked the kept ones for, by outcome: hit, miss",
+            "Lookups of blueprints in the cache, by outcome: hit, miss",
             &["outcome"],
             Family::default(),
         );

@@ -87,7 +87,7 @@ fn decode<T: DeserializeOwned>(json: Option<Json>) -> Result<Option<T>, Status> 
     // Drop the decoder's message, since it quotes the content.
     serde_json::from_str(&json.text)
         .map(Some)
-        .map_err(|_| Status::internal("the resolver answered with an object of another form"))
+        .map_err(|_| Status::internal("the resolver answered with an invalid object"))
 }
 
 fn operation_error(wire: WireFailure) -> OperationError {

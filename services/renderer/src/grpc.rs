@@ -133,7 +133,7 @@ impl Service {
         match self.renderers.call(kind, None, request, &()).await? {
             Progress::Done(answer) => Ok(Response::new(answer)),
             Progress::Lacks(UnreadStates(_)) => {
-                let text = "a call that brings everything along asked for states";
+                let text = "a call with inline input asked for states";
                 Err(status::internal(reasons::WORK_INTERRUPTED, text))
             }
         }
@@ -199,7 +199,7 @@ impl Service {
 fn checked(name: ObjectName, field: &str) -> Result<ObjectName, Status> {
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
         if !is_dns_subdomain(text) {
-            return Err(invalid(&format!("{field}.{member}"), "it must be a name as Kubernetes has them"));
+            return Err(invalid(&format!("{field}.{member}"), "it must be a valid Kubernetes name"));
         }
     }
     Ok(name)

@@ -329,7 +329,7 @@ impl Installations {
                     let began = Instant::now();
                     let prepared = self.renderings.prepare(tree, request.objects).await?;
                     let error = prepared.error.as_ref();
-                    narration::tell_rendering(scribe, tree, "what lies below", began, error);
+                    narration::tell_rendering(scribe, tree, "the objects below", began, error);
                     narration::tell_sources(scribe, tree, &prepared.sources);
                     log_shortened(error);
                     let job = &prepared.job_id;
@@ -355,7 +355,7 @@ impl Installations {
                 }
             }
         }
-        let message = format!("the job does not come to rest in {MAX_STEPS} steps");
+        let message = format!("the job did not finish within {MAX_STEPS} steps");
         Err(AttemptError::Transient(OperationError::transient("Reconcile", Reason::TooManySteps, message)))
     }
 
@@ -424,7 +424,7 @@ impl Installations {
     ) {
         let Some(write) = report(tree, error, &self.moment()) else { return };
         for (_, error) in steps::write_all(tree, vec![write], writer(request), scribe).await {
-            tracing::debug!(%error, "the status could not tell why the job waits");
+            tracing::debug!(%error, "the reason of a wait could not be written to the status");
         }
     }
 }
@@ -446,7 +446,7 @@ async fn tell_warnings(
         return;
     }
     let message = warnings.join("; ");
-    tracing::warn!(job, warnings = message, "rendering left something out");
+    tracing::warn!(job, warnings = message, "rendering produced warnings");
     tree.warned = Some(occurrence.to_owned());
     let Some(installation) = tree.installation.get() else { return };
     let report = ObjectEvent {
@@ -465,7 +465,8 @@ fn log_shortened(error: Option<&OperationError>) {
     let Some(error) = error else { return };
     if is_shortened(&error.message) {
         let OperationError { operation, reason, message, .. } = error;
-        tracing::warn!(%operation, %reason, error = message, "a message that is too long for a status");
+        tracing::warn!(%operation, %reason, error = message, "a message is too long for the status; the field error \
+                                                              has all of it");
     }
 }
 
@@ -526,7 +527,7 @@ pub(crate) fn resolve_failed(status: &Status, tree: &Tree) -> AttemptError {
         let object = format!("{} {}/{}", Installation::PLURAL, tree.namespace, tree.name);
         return AttemptError::Api(ApiError::Conflict(object));
     }
-    let message = format!("the resolver cannot be asked: {}", status.message());
+    let message = format!("cannot call the resolver: {}", status.message());
     AttemptError::Transient(OperationError::transient("InitPrerequisites", Reason::Resolve, message))
 }
 

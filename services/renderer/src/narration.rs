@@ -36,7 +36,7 @@ pub(crate) fn tell_events(scribe: &mut Scribe<'_>, changed: &[(ObjectId, Sight)]
         let note = Note {
             about: about(kind, &object.name, None),
             reason: "Changed".to_owned(),
-            text: format!("an event told of a change of the {kind}"),
+            text: format!("an event reported a change of the {kind}"),
             seen: Some(sight.version().to_owned()),
             written: None,
         };
@@ -113,13 +113,13 @@ pub(crate) fn tell_rest(scribe: &mut Scribe<'_>, tree: &Tree) {
         return;
     }
     let reason = installation.phase().as_str().to_owned();
-    let text = "nothing is left to do until something below, or a sibling, has come further".to_owned();
+    let text = "waits for progress of the objects below, or of a sibling".to_owned();
     scribe.note(What::Wait, Note { about: about_installation(tree), reason, text, ..Note::default() });
 }
 
 /// Records that the key was requeued behind the others.
 pub(crate) fn tell_requeue(scribe: &mut Scribe<'_>, tree: &Tree) {
-    let text = "the rest follows after others had their turn".to_owned();
+    let text = "continues after other keys had their turn".to_owned();
     let note =
         Note { about: about_installation(tree), reason: "Requeue".to_owned(), text, ..Note::default() };
     scribe.note(What::Requeue, note);
@@ -128,13 +128,13 @@ pub(crate) fn tell_requeue(scribe: &mut Scribe<'_>, tree: &Tree) {
 /// Records why the attempt has to be repeated. Texts of [`ApiError`] quote no values.
 pub(crate) fn tell_api_error(scribe: &mut Scribe<'_>, tree: &Tree, error: &ApiError) {
     let reason = reason_of(error).to_owned();
-    let text = format!("{error}; tried again after a pause");
+    let text = format!("{error}; trying again after a pause");
     scribe.note(What::Error, Note { about: about_installation(tree), reason, text, ..Note::default() });
 }
 
 /// Records an error that is not one of the API server.
 pub(crate) fn tell_error(scribe: &mut Scribe<'_>, tree: &Tree, error: &OperationError) {
-    let text = format!("failed in the operation {}; tried again after a pause", error.operation);
+    let text = format!("failed in the operation {}; trying again after a pause", error.operation);
     let note =
         Note { about: about_installation(tree), reason: error.reason.to_string(), text, ..Note::default() };
     scribe.note(What::Error, note);
@@ -184,7 +184,7 @@ impl Planned {
             Write::Sibling(patch) => Note {
                 about: about(Installation::KIND, &patch.name, None),
                 reason: "Trigger".to_owned(),
-                text: "asks for a job of an Installation that imports what this one exports".to_owned(),
+                text: "requests a job of an Installation that imports from this one".to_owned(),
                 seen: patch.resource_version.clone(),
                 written: None,
             },
@@ -215,7 +215,7 @@ impl Planned {
 fn plain<K: ResourceExt>(kind: &str, change: &Change<K>) -> Note {
     let (reason, text, object) = match change {
         Change::Create(object) => ("Create", "creates it", Some(object)),
-        Change::Ensure(object) => ("Ensure", "creates it, or replaces what has its name", Some(object)),
+        Change::Ensure(object) => ("Ensure", "creates it, or replaces the object of its name", Some(object)),
         Change::Publish(object) => ("Publish", "exports it", Some(object)),
         Change::Replace(object) => ("Replace", "replaces its spec", Some(object)),
         Change::Status(object) => ("Status", "writes its status", Some(object)),
@@ -368,10 +368,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "2 event Changed an event told of a change of the Installation",
+                "2 event Changed an event reported a change of the Installation",
                 "2 write Delete deletes it",
                 "2 error Refused could not be written: executions n/a is refused by an admission policy of the cluster",
-                "2 wait Init nothing is left to do until something below, or a sibling, has come further",
+                "2 wait Init waits for progress of the objects below, or of a sibling",
             ]
         );
         assert_eq!((entries[0].seen.as_str(), entries[1].written.as_str()), ("3", "5"));

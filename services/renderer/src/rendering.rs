@@ -165,7 +165,7 @@ impl Renderings {
             }
         }
         let Some(components) = &self.components else {
-            let message = "the Installation names a component, and no resolver is configured (--resolver)";
+            let message = "the Installation names a component, but no resolver is configured (--resolver)";
             let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
             return Err(NoRendering::Again(AttemptError::Transient(error)));
         };
@@ -197,7 +197,7 @@ impl Renderings {
             // The result is based on questions that the resolver did not answer. The job must not
             // end because of them, so drop the result and retry.
             if let Some(why) = gathered.unavailable() {
-                let message = format!("the resolver cannot be asked: {why}");
+                let message = format!("cannot call the resolver: {why}");
                 let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
                 return Err(NoRendering::Again(AttemptError::Transient(error)));
             }
@@ -234,7 +234,7 @@ fn no_rendering(problem: &ExchangeError) -> NoRendering {
 /// Returns the error for a result about another Installation. No rendering produces one, so the
 /// worker is compromised, and its result is refused.
 fn elsewhere() -> OperationError {
-    let problem = "it would write objects of another namespace; this is a fault, report it";
+    let problem = "it would write objects of another namespace; this is a bug, please report it";
     failure(Reason::RenderFailed, ErrorCode::InternalProblem, problem)
 }
 

@@ -218,7 +218,7 @@ impl Reader<'_> {
             return Err(ApiError::Transient {
                 verb: "follow",
                 object: id.to_string(),
-                problem: "events have not told of it for a while".to_owned(),
+                problem: "no event has reported it for a while".to_owned(),
             });
         }
         let scope = Scope { namespace: tree.namespace.clone(), parent: None };

@@ -76,7 +76,7 @@ impl DefaultContexts {
         for namespace in namespaces.iter().filter(|namespace| self.concern(namespace)) {
             let mut failures = 0_u32;
             while let Err(error) = self.ensure(namespace, objects).await {
-                tracing::warn!(%namespace, %error, "the Context \"default\" is tried again");
+                tracing::warn!(%namespace, %error, "the Context \"default\" cannot be created; trying again");
                 failures = failures.saturating_add(1);
                 // Retry here, since no event triggers another attempt.
                 tokio::select! {

@@ -313,7 +313,10 @@ impl Resolver for Service {
         let calls = &self.workers.calls;
         let explained = match &request.input {
             Some(explain_request::Input::Inline(_)) if request.references => {
-                return Err(wire::invalid("references", "are told of an Installation of the cluster only"));
+                return Err(wire::invalid(
+                    "references",
+                    "is available only for an Installation of the cluster, not with inline objects",
+                ));
             }
             Some(explain_request::Input::Inline(_)) => calls.call(&Task::Inline, &request).await,
             Some(explain_request::Input::Installation(name)) => {

@@ -241,7 +241,7 @@ impl Resolver {
         if signatures == SignaturePolicy::Enforce && arguments.settings.signature_policy != "Enforce" {
             tracing::warn!(
                 policy = arguments.settings.signature_policy,
-                "no policy for signatures has this name: it counts as Enforce"
+                "the signature policy is unknown, so Enforce is used"
             );
         }
         let (contexts_of_jobs, stores_of_events) = (Arc::clone(&contexts), stores.clone());

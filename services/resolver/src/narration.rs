@@ -18,11 +18,11 @@ pub(crate) fn tell(
     let named = |reference: &Reference| format!("{}:{}", reference.name, reference.version);
     let (reason, text) = match (closure, &resolution.reference) {
         (Err(error), _) => (error.reason.to_string(), format!("failed in the operation {}", error.operation)),
-        (Ok(_), None) => ("Inline".to_owned(), "no component is referred to".to_owned()),
+        (Ok(_), None) => ("Inline".to_owned(), "the Installation refers to no component".to_owned()),
         (Ok(versions), Some(found)) if found.matched => {
             let (written, used) = (named(&found.original), named(&found.effective));
             let text = format!(
-                "overwrites turn the reference {written} into {used}; {} component versions belong to it",
+                "overwrites turn the reference {written} into {used}; its closure has {} component versions",
                 versions.len()
             );
             ("Overwritten".to_owned(), text)
@@ -31,7 +31,7 @@ pub(crate) fn tell(
             let used = named(&found.effective);
             (
                 "AsWritten".to_owned(),
-                format!("uses {used}; {} component versions belong to it", versions.len()),
+                format!("uses {used}; its closure has {} component versions", versions.len()),
             )
         }
     };

@@ -43,7 +43,8 @@ pub(crate) enum NextClosure {
     Known(Option<String>),
 }
 
-const REFERENCES_OUTDATED: &str = "the next reconcile will use other versions of what the component refers to; `groundwork explain overwrites` tells which";
+const REFERENCES_OUTDATED: &str = "the next reconcile will use other versions of referenced components; `groundwork \
+                                   explain overwrites` shows them";
 
 impl Statement {
     /// Returns the statement at the start of a job. Returns `None` if the reference could not be
@@ -197,7 +198,12 @@ fn closure_of(installation: &Installation) -> Option<String> {
 }
 
 fn up_to_date(installation: &Installation) -> ConditionUpdate {
-    update(installation, false, "UpToDate", "the next reconcile will use what the last one used".to_owned())
+    update(
+        installation,
+        false,
+        "UpToDate",
+        "the next reconcile will use the versions of the last one".to_owned(),
+    )
 }
 
 fn update(installation: &Installation, status: bool, reason: &str, message: String) -> ConditionUpdate {

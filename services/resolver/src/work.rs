@@ -134,7 +134,7 @@ fn explain_inline(request: ExplainRequest) -> Result<ExplainResponse, Status> {
     match request.input {
         Some(explain_request::Input::Inline(input)) => explain::inline(input),
         Some(explain_request::Input::Installation(_)) | None => {
-            Err(wire::invalid("input", "must bring everything along"))
+            Err(wire::invalid("input", "must contain all inputs"))
         }
     }
 }

@@ -27,7 +27,7 @@ const MARGIN: usize = 1024;
 pub(crate) fn expand_inline(request: ExpandRequest) -> Result<ExpandResponse, Status> {
     match request.input {
         Some(Input::Inline(input)) => response(inline(&input)?),
-        Some(Input::Set(_)) | None => Err(invalid("input", "it must bring everything along")),
+        Some(Input::Set(_)) | None => Err(invalid("input", "it must contain all inputs")),
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn preview(preview: &Preview) -> Result<PreviewResponse, Status> {
     let text = serde_json::to_string(preview)
         .map_err(|_| status::internal(reasons::ENCODE_FAILED, "the plan cannot be written as JSON"))?;
     if text.len() + MARGIN > groundwork_grpc::MAX_MESSAGE {
-        let text = "the plan does not fit into a message: ask for fewer sets";
+        let text = "the plan is too large for a message: ask for fewer sets";
         return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
     }
     Ok(PreviewResponse { plan: Some(Json { text }), hash: preview.hash.clone() })
@@ -62,19 +62,19 @@ pub(crate) fn given_sets(
     PreviewRequest { namespace, sets, .. }: &PreviewRequest,
 ) -> Result<Vec<PackageVariantSet>, Status> {
     if sets.len() > MOST_OBJECTS {
-        return Err(invalid("sets", &format!("a call may bring {MOST_OBJECTS}")));
+        return Err(invalid("sets", &format!("a call may have at most {MOST_OBJECTS}")));
     }
     let read = |(index, json): (usize, &Json)| {
         let field = format!("sets[{index}]");
         let object = groundwork_api::strict::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(&field, &error.to_string()))?;
         if !is_set(&object) {
-            return Err(invalid(&field, "it is no PackageVariantSet"));
+            return Err(invalid(&field, "must be a PackageVariantSet"));
         }
         let set: PackageVariantSet =
             serde_json::from_value(object).map_err(|error| invalid(&field, &error.to_string()))?;
         match set.metadata.namespace.as_deref() {
-            Some(other) if other != namespace => Err(invalid(&field, "it is of another namespace")),
+            Some(other) if other != namespace => Err(invalid(&field, "it is in another namespace")),
             _ => Ok(set),
         }
     };
@@ -90,7 +90,7 @@ fn is_set(object: &serde_json::Value) -> bool {
 fn inline(input: &ExpandInput) -> Result<Answer, Status> {
     let count = input.objects.len();
     if count > MOST_OBJECTS {
-        let text = format!("there are {count} objects, a call may bring {MOST_OBJECTS}");
+        let text = format!("there are {count} objects; a call may have at most {MOST_OBJECTS}");
         return Err(invalid("inline.objects", &text));
     }
     let mut set: Option<PackageVariantSet> = None;
@@ -104,13 +104,13 @@ fn inline(input: &ExpandInput) -> Result<Answer, Status> {
             continue;
         }
         if set.is_some() {
-            return Err(invalid(&field, "there is more than one PackageVariantSet"));
+            return Err(invalid(&field, "only one PackageVariantSet is allowed"));
         }
         let read = serde_json::from_value(object)
-            .map_err(|error| invalid(&field, &format!("it is no PackageVariantSet: {error}")))?;
+            .map_err(|error| invalid(&field, &format!("not a valid PackageVariantSet: {error}")))?;
         set = Some(read);
     }
-    let set = set.ok_or_else(|| invalid("inline.objects", "there is no PackageVariantSet among them"))?;
+    let set = set.ok_or_else(|| invalid("inline.objects", "must contain a PackageVariantSet"))?;
     let mut bundle = Bundle::new(set.metadata.namespace.as_deref().unwrap_or_default());
     for (field, object) in &others {
         bundle.add(object).map_err(|error| invalid(field, &error.to_string()))?;
@@ -137,7 +137,7 @@ fn response(answer: Answer) -> Result<ExpandResponse, Status> {
     size += isolated.iter().map(|failure| failure.message.len() + failure.reason.len() + 16).sum::<usize>();
     if size > groundwork_grpc::MAX_MESSAGE {
         let text = format!(
-            "the {} package variants and {} failures do not fit into a message: split the set",
+            "the {} package variants and {} failures are too large for a message: split the set",
             variants.len(),
             isolated.len()
         );
@@ -167,7 +167,10 @@ mod tests {
     fn a_call_brings_only_so_many_objects() {
         let objects = vec![Json::default(); MOST_OBJECTS + 1];
         let refused = inline(&ExpandInput { objects }).err().unwrap();
-        assert_eq!(refused.message(), "inline.objects: there are 20001 objects, a call may bring 20000");
+        assert_eq!(
+            refused.message(),
+            "inline.objects: there are 20001 objects; a call may have at most 20000"
+        );
     }
 
     /// Environment variable with the number of generated calls; `cargo xtask fuzz` asks for more

@@ -76,7 +76,7 @@ pub(crate) async fn followed<K: Follower>(
         Ok(None) => Ok(object),
         Ok(Some(Follow { from, to })) => match write(&object, &to, objects).await {
             Ok(moved) => {
-                let message = format!("tag {tag:?} leads from revision {from} to {to}");
+                let message = format!("tag {tag:?} moved from revision {from} to {to}");
                 tracing::info!(object = object.name_any(), tag, from, to, "the revision follows the tag");
                 note(&moved, &message, objects).await;
                 Ok(moved)
@@ -84,7 +84,7 @@ pub(crate) async fn followed<K: Follower>(
             // An admission policy may veto the edit. The object keeps its revision, and its
             // packages are still reconciled.
             Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
-                let message = format!("tag {tag:?} leads from revision {from} to {to}, but {error}");
+                let message = format!("tag {tag:?} moved from revision {from} to {to}, but {error}");
                 warn(&object, &message, objects).await;
                 Ok(object)
             }

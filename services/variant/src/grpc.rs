@@ -47,7 +47,7 @@ impl Variants for Service {
         let (metadata, _, request) = request.into_parts();
         let namespace = request.namespace.clone();
         if !is_dns_subdomain(&namespace) {
-            return Err(invalid("namespace", "it must be a name as Kubernetes has them"));
+            return Err(invalid("namespace", "it must be a valid Kubernetes name"));
         }
         let all =
             |group, resource| ResourceAttributes { group, resource, namespace: Some(&namespace), name: None };
@@ -134,7 +134,7 @@ impl Service {
         let ObjectName { namespace, name } = name;
         for (member, text) in [("set.namespace", namespace), ("set.name", name)] {
             if !is_dns_subdomain(text) {
-                return Err(invalid(member, "it must be a name as Kubernetes has them"));
+                return Err(invalid(member, "it must be a valid Kubernetes name"));
             }
         }
         let of =

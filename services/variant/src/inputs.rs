@@ -302,7 +302,7 @@ async fn list(
         found.extend(page.items.iter().map(|object| Attributes::from(&object.metadata)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) if parameters.continue_token.as_ref() == Some(&token) => {
-                let text = "leads back to a page that it had already";
+                let text = "repeats the continue token of an earlier page";
                 let text = format!("the list of {} in namespace {namespace} {text}", resource.plural);
                 return Err(ReadError::Retry(ReconcileError::new(text)));
             }
@@ -321,6 +321,6 @@ fn problem(error: &Error, what: &str) -> String {
         Error::Api(status) => {
             format!("cannot list {what}: {} {}", status.code, status.reason).trim_end().to_owned()
         }
-        _ => format!("cannot list {what}: the API server gives no answer"),
+        _ => format!("cannot list {what}: the API server does not answer"),
     }
 }

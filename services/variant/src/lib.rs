@@ -161,7 +161,9 @@ pub enum StartError {
     Workers(#[from] groundwork_sandbox::StartError),
     /// A package store without a watcher: no event would report the users' edits of package
     /// revisions.
-    #[error("--package-store and --porch need --watcher, which tells what people do with package revisions")]
+    #[error(
+        "--package-store and --porch need --watcher, which reports the changes that users make to package revisions"
+    )]
     StoreWithoutWatcher,
 }
 

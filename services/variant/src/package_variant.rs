@@ -228,7 +228,7 @@ async fn without_store(
     let uid = variant.uid().unwrap_or_default();
     let own =
         revisions.iter().filter(|revision| revision.owner_references().iter().any(|owner| owner.uid == uid));
-    let cause = "it belongs to this package variant, and there is no package store to apply its deletion policy: delete it, or \
+    let cause = "it belongs to this package variant, and no package store can apply the deletion policy: delete it, or \
                  remove its owner reference";
     let own: Vec<_> = own.map(|revision| (revision.name_any(), cause.to_owned())).collect();
     Ok((!own.is_empty()).then_some(VariantError::DeletionBlocked(own)))

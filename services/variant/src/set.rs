@@ -135,7 +135,7 @@ async fn reconcile(
         }
         taken.extend(rejected.names);
     }
-    Err(ReconcileError::new("names of package variants are taken as fast as they are chosen"))
+    Err(ReconcileError::new("other clients took each name that was chosen for a package variant"))
 }
 
 /// Returns the present children of a set.
@@ -312,7 +312,10 @@ async fn warn_about(
     }
     for (index, count) in after.target_counts.iter().enumerate() {
         if *count == 0 && before.target_counts.get(index) != Some(&0) {
-            warnings.push(("NoObjectsSelected", format!("spec.targets[{index}] selects nothing")));
+            warnings.push((
+                "NoObjectsSelected",
+                format!("spec.targets[{index}] selects no repository or object"),
+            ));
         }
     }
     for (reason, message) in warnings {

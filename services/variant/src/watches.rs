@@ -173,7 +173,7 @@ async fn ensure_watch(
             tracing::debug!(
                 kind = selected.plural,
                 why = status.message(),
-                "the watcher cannot be asked now"
+                "the watcher cannot be called; trying again"
             );
             return Interest::Unanswered;
         }
@@ -184,7 +184,7 @@ async fn ensure_watch(
         return Interest::Registered;
     }
     if problem != *logged {
-        tracing::warn!(kind = selected.plural, namespace, problem, "a selected kind is not watched");
+        tracing::warn!(kind = selected.plural, namespace, problem, "a selected kind cannot be watched");
         *logged = problem;
     }
     Interest::Refused

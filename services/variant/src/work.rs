@@ -275,7 +275,7 @@ mod tests {
         );
         let refused = refused.unwrap_err().result::<()>(&body);
         let Err(NoAnswer::Refused(refused)) = refused else { unreachable!("{refused:?}") };
-        assert_eq!(refused.message(), "sets[0]: it is no PackageVariantSet");
+        assert_eq!(refused.message(), "sets[0]: must be a PackageVariantSet");
     }
 
     #[test]

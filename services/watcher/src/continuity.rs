@@ -44,7 +44,7 @@ pub(crate) enum Gone {
 impl fmt::Display for Gone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Another => f.write_str("the stream is another one than before"),
+            Self::Another => f.write_str("the stream was replaced by another one"),
             Self::Back { acknowledged, last } => write!(
                 f,
                 "the stream went back to message {last}, although message {acknowledged} was acknowledged"

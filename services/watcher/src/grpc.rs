@@ -66,14 +66,14 @@ impl Watcher for Service {
             Ok(Ok(Admission::Accepted | Admission::Unnecessary)) => {}
             Ok(Ok(Admission::TooMany(full))) => {
                 let text = format!(
-                    "too many interests: {full}; end some with a ttl of 0, or wait until they are over"
+                    "too many interests: {full}; end some with a ttl of 0, or wait until they expire"
                 );
                 return Err(status::exhausted(reasons::TOO_MANY_INTERESTS, text));
             }
             // The leader ended before it could answer.
             Ok(Err(_)) => return Err(not_leader()),
             Err(_) => {
-                let text = "the interest cannot be kept now: the watcher does not reach the stream";
+                let text = "the interest cannot be stored now: the watcher cannot reach the stream";
                 return Err(status::unavailable(reasons::BUS_UNAVAILABLE, text));
             }
         }
@@ -124,7 +124,7 @@ impl Watcher for Service {
         let kind = kind.map_err(|violations| invalid(violations, "the request names no kind"))?;
         if kind.is_none() && name.is_some() {
             let violation = Violation::new("kind", "must be given when a name is");
-            return Err(invalid(vec![violation], "a name without its kind means nothing"));
+            return Err(invalid(vec![violation], "a name needs its kind"));
         }
         let watched: Vec<Kind> = self.status.read(|status| {
             let kinds = status.watches.keys().map(|scope| &scope.kind);
@@ -281,7 +281,7 @@ fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> 
             };
             Ok((interest, request.version.clone()))
         }
-        _ => Err(invalid(violations, "the request does not say what is to be watched")),
+        _ => Err(invalid(violations, "the request does not name what to watch")),
     }
 }
 

@@ -103,15 +103,13 @@ impl Leader {
             let end = self.run_watches(contents).await;
             rebuild = matches!(end, WatchEnd::ClusterRestored | WatchEnd::StreamWentBack);
             let why = match end {
-                WatchEnd::ClusterRestored => {
-                    "the cluster was restored from a backup: the stream is built anew"
-                }
+                WatchEnd::ClusterRestored => "the cluster was restored from a backup: the stream is rebuilt",
                 WatchEnd::StreamWentBack => {
-                    "the stream has lost messages that it had acknowledged: it is built anew"
+                    "the stream has lost messages that it had acknowledged: it is rebuilt"
                 }
-                WatchEnd::StreamNotFound => "the stream is gone: it is built anew",
+                WatchEnd::StreamNotFound => "the stream is gone: it is rebuilt",
             };
-            tracing::warn!(why, "beginning again");
+            tracing::warn!(why, "the leader starts again");
             self.set_problem(Some(why.to_owned()));
         }
     }
@@ -129,15 +127,17 @@ impl Leader {
         self.interests.add_stored(&contents.interests);
         let cluster_uid = self.cluster_uid().await;
         let reason = match &contents.identity {
-            Some(stored) if stored.uid != cluster_uid => Some("the stream is of another cluster".to_owned()),
+            Some(stored) if stored.uid != cluster_uid => {
+                Some("the stream belongs to another cluster".to_owned())
+            }
             // The identity is published before the first object. So a stream with objects but
             // without an identity may be of any cluster.
-            None if contents.has_objects => Some("the stream does not say of which cluster it is".to_owned()),
+            None if contents.has_objects => Some("the stream does not name its cluster".to_owned()),
             Some(stored) => self.gone_back(&state, &stored.mark).await?.map(|gone| gone.to_string()),
             None => None,
         };
         if let Some(reason) = reason {
-            tracing::warn!(reason, cluster = cluster_uid, "the stream is built anew");
+            tracing::warn!(reason, cluster = cluster_uid, "the stream is rebuilt");
             state = self.ensure_stream(true).await;
             contents = StreamContents::default();
         }
@@ -173,7 +173,7 @@ impl Leader {
             match state {
                 Ok(state) => {
                     self.writer.status.set_bus_problem(None);
-                    tracing::info!(messages = state.messages, created = state.created, "the stream is there");
+                    tracing::info!(messages = state.messages, created = state.created, "the stream exists");
                     return state;
                 }
                 Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
@@ -262,7 +262,7 @@ impl Leader {
                 Err(error) => error.to_string(),
             };
             if logged.as_ref() != Some(&problem) {
-                tracing::warn!(problem, "cannot tell which cluster this is; trying again");
+                tracing::warn!(problem, "cannot identify the cluster; trying again");
                 self.set_problem(Some(problem.clone()));
                 logged = Some(problem);
             }
@@ -316,7 +316,7 @@ impl Leader {
                     Ok(end) => return end,
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => {
-                        tracing::error!(%error, "a watch broke down: beginning again");
+                        tracing::error!(%error, "a watch failed: the leader starts again");
                         tokio::time::sleep(RETRY_PAUSE).await;
                         // The stream still exists, but this result also makes the leader begin
                         // again.
@@ -377,7 +377,7 @@ impl Leader {
         watches.of_interests.retain(|scope, (task, _)| {
             let is_desired = desired.contains(scope);
             if !is_desired {
-                tracing::info!(%scope, "nobody is interested any more");
+                tracing::info!(%scope, "watch stopped: its last interest ended");
                 task.abort();
                 self.writer.status.update(|status| status.watches.remove(scope));
             }
@@ -498,14 +498,14 @@ async fn keep_journal(writer: StreamWriter) -> WatchEnd {
         match writer.bus.ensure_journal().await {
             Ok(is_new) => {
                 if is_new {
-                    tracing::info!("the journal was made");
+                    tracing::info!("the journal stream was created");
                 }
                 logged = None;
             }
             Err(error) => {
                 let problem = error.to_string();
                 if logged.as_ref() != Some(&problem) {
-                    tracing::warn!(problem, "there is no journal, or not as it should be; trying again");
+                    tracing::warn!(problem, "journal stream is missing or has other settings; trying again");
                     logged = Some(problem);
                 }
             }
@@ -522,7 +522,7 @@ async fn sweep_stream(writer: StreamWriter) -> WatchEnd {
         match writer.bus.sweep().await {
             Ok(swept) => writer.metrics.swept(swept),
             // The publishers report bus problems, so this is only a debug message.
-            Err(error) => tracing::debug!(%error, "the consumers of the stream were not looked at"),
+            Err(error) => tracing::debug!(%error, "the consumers of the stream could not be checked"),
         }
     }
 }
@@ -534,7 +534,7 @@ async fn prune_stream(writer: StreamWriter) {
     }
     match writer.bus.prune(TOMBSTONE_RETENTION).await {
         Ok(0) => {}
-        Ok(count) => tracing::info!(count, "removed old tombstones and interests"),
-        Err(error) => tracing::warn!(%error, "old tombstones stay for now"),
+        Ok(count) => tracing::info!(count, "old tombstones and interests were removed"),
+        Err(error) => tracing::warn!(%error, "old tombstones could not be removed"),
     }
 }

@@ -126,7 +126,7 @@ impl Election {
             let requested = Instant::now();
             match timeout(self.duration(), self.attempt()).await {
                 Ok(Attempt::Acquired(lease)) => {
-                    tracing::info!(lease = self.lease, identity = self.identity, "leading");
+                    tracing::info!(lease = self.lease, identity = self.identity, "this replica leads");
                     (self.held, self.observed) = (Some(*lease), None);
                     return Leadership::until(self.leadership_end(requested));
                 }
@@ -142,7 +142,7 @@ impl Election {
         let is_new = self.status.read(|status| status.role != Role::Standby || status.problem != problem);
         if is_new {
             if let Some(problem) = &problem {
-                tracing::warn!(problem, "cannot see who leads; trying again");
+                tracing::warn!(problem, "cannot read or take the Lease; trying again");
             }
             self.status.update(|status| (status.role, status.problem) = (Role::Standby, problem));
         }
@@ -219,7 +219,10 @@ impl Election {
     pub(crate) async fn renew(&mut self, leadership: &Leadership) {
         while let Some(lease) = self.held.take() {
             if leadership.has_ended() {
-                tracing::warn!(lease = self.lease, "not renewed in time: no longer leading");
+                tracing::warn!(
+                    lease = self.lease,
+                    "the Lease was not renewed in time: this replica no longer leads"
+                );
                 return;
             }
             sleep(self.period()).await;
@@ -236,12 +239,15 @@ impl Election {
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                     self.held = self.read_again(leadership).await;
                     if self.held.is_none() {
-                        tracing::warn!(lease = self.lease, "another replica leads: no longer leading");
+                        tracing::warn!(
+                            lease = self.lease,
+                            "another replica took the Lease: this replica no longer leads"
+                        );
                     }
                 }
                 Ok(Err(error)) => {
                     let error = self.api_error("update", &error);
-                    tracing::warn!(problem = %error, "cannot renew; trying again");
+                    tracing::warn!(problem = %error, "cannot renew the Lease; trying again");
                     self.held = Some(lease);
                 }
                 Err(_) => self.held = Some(lease),

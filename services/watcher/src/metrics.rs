@@ -67,7 +67,7 @@ impl Metrics {
             ),
             swept: registry.register(
                 "watcher_swept_consumers",
-                "Consumers without business on the stream that were deleted",
+                "Stray consumers of the stream that were deleted",
                 &[],
                 Counter::default(),
             ),

@@ -296,7 +296,7 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
         match answer {
             Ok(Published { sequence, duplicate: false }) => {
                 if let Err(gone) = writer.continuity.note(sequence, before) {
-                    tracing::debug!(%gone, "published to another stream than before");
+                    tracing::debug!(%gone, "a record was published to another stream than before");
                     return Sent::StreamNotFound;
                 }
                 writer.metrics.published(&kind, "stored");

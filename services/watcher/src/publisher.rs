@@ -150,7 +150,7 @@ impl Publisher {
                 });
             }
             Outcome::UpToDate if was_too_large => {
-                tracing::info!(kind = %self.scope.kind, object = %key, "no longer too large for an event");
+                tracing::info!(kind = %self.scope.kind, object = %key, "an object is no longer too large for an event");
                 self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.remove(key);
                 });
@@ -163,17 +163,18 @@ impl Publisher {
     fn warn_of_size(&self, key: &Key, uid: Option<String>, size: usize, is_reduced: bool) {
         let (kind, object, most) = (&self.scope.kind, key.to_string(), groundwork_bus::MAX_EVENT_BYTES);
         let consequence = if is_reduced {
-            "published without labels, finalizers and long annotations of others; shorten them"
+            "published without labels and finalizers of other systems and without long annotations; shorten them"
         } else {
             "not published, so no service sees its changes; shorten it"
         };
         if is_reduced {
-            tracing::warn!(%kind, object, size, most, "too large for an event: {consequence}");
+            tracing::warn!(%kind, object, size, most, "an object is too large for an event: {consequence}");
         } else {
-            tracing::error!(%kind, object, size, most, "too large for an event: {consequence}");
+            tracing::error!(%kind, object, size, most, "an object is too large for an event: {consequence}");
         }
         let message = format!(
-            "the state of this object takes {size} bytes as an event for services, and {most} are the most: {consequence}"
+            "the state of this object takes {size} bytes as an event for services, but at most {most} are allowed: \
+             {consequence}"
         );
         self.warnings.warn(key, uid, &message);
     }

@@ -37,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SourceError {
     /// 410: the resourceVersion is too old, or this server has never seen it.
-    #[error("the API server does not know the state any more from which the watch should go on")]
+    #[error("the API server no longer has the state from which the watch should continue")]
     Expired,
     /// 404: the API server does not have the kind.
     #[error("the API server has no {0}: install its definition")]
@@ -122,7 +122,8 @@ impl Source {
             Some(names) => ("get", tokio::time::timeout(REQUEST_TIMEOUT, self.by_name(names)).await),
             None => ("list", tokio::time::timeout(REQUEST_TIMEOUT, self.list(next)).await),
         };
-        let answer = answer.map_err(|_| self.failed(verb, "there is no answer".to_owned()))?;
+        let answer =
+            answer.map_err(|_| self.failed(verb, "the API server did not answer in time".to_owned()))?;
         answer.map_err(|error| self.error(verb, error))
     }
 
@@ -143,7 +144,8 @@ impl Source {
     pub(crate) async fn newest(&self) -> Result<Version, SourceError> {
         let parameters = ListParams { limit: Some(1), ..ListParams::default() };
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.api.list_metadata(&parameters)).await;
-        let answer = answer.map_err(|_| self.failed("list", "there is no answer".to_owned()))?;
+        let answer =
+            answer.map_err(|_| self.failed("list", "the API server did not answer in time".to_owned()))?;
         let list = answer.map_err(|error| self.error("list", error))?;
         Ok(Version::new(&list.metadata.resource_version.unwrap_or_default()))
     }
@@ -170,7 +172,8 @@ impl Source {
         let seconds = u32::try_from(WATCH_TIMEOUT.as_secs()).ok();
         let parameters = WatchParams { timeout: seconds, bookmarks: true, ..WatchParams::default() };
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.open(&parameters, version)).await;
-        let answer = answer.map_err(|_| self.failed("watch", "there is no answer".to_owned()))?;
+        let answer =
+            answer.map_err(|_| self.failed("watch", "the API server did not answer in time".to_owned()))?;
         answer.map_err(|error| self.error("watch", error))
     }
 
@@ -244,7 +247,7 @@ impl Source {
 
 /// Start of the reason of [`SourceError::Failed`] for a failed connection. The rest differs from
 /// one failure to the next.
-pub(crate) const NO_ANSWER: &str = "the API server gives no answer";
+pub(crate) const NO_ANSWER: &str = "the API server does not answer";
 
 /// Converts an error of the client. Leaves out its text where that may quote an object.
 pub(crate) fn source_error(scope: &Scope, verb: &'static str, error: kube::Error) -> SourceError {
@@ -339,7 +342,7 @@ pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<
     let answer = answer.map_err(|_| SourceError::Failed {
         verb: "get",
         scope: scope.clone(),
-        reason: "there is no answer".to_owned(),
+        reason: "the API server did not answer in time".to_owned(),
     })?;
     let found = answer.map_err(|error| source_error(&scope, "get", error))?;
     Ok(found.and_then(|found| found.meta().uid.clone()))
@@ -353,9 +356,9 @@ pub(crate) async fn log_version(client: &Client) {
     };
     let version = found.git_version.as_str();
     if is_supported(&found.major, &found.minor) {
-        tracing::info!(version, "Kubernetes");
+        tracing::info!(version, "connected to Kubernetes");
     } else {
-        tracing::warn!(version, "this Kubernetes is too old: Groundwork is made for 1.33 and later");
+        tracing::warn!(version, "this version of Kubernetes is too old: Groundwork needs 1.33 or later");
     }
 }
 

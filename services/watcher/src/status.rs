@@ -115,8 +115,8 @@ impl SharedStatus {
     pub(crate) fn set_bus_problem(&self, problem: Option<String>) {
         if self.lock().bus_problem != problem {
             match &problem {
-                Some(problem) => tracing::warn!(problem, "cannot publish; trying again"),
-                None => tracing::info!("can publish again"),
+                Some(problem) => tracing::warn!(problem, "the watcher cannot publish; trying again"),
+                None => tracing::info!("the watcher can publish again"),
             }
             self.update(|status| status.bus_problem = problem);
         }

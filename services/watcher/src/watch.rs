@@ -334,8 +334,8 @@ impl Watch {
             // All watches lose the same server at once. The last one to reach it again logs that
             // for all of them.
             match self.writer.status.other_watches_with_problem(&self.scope, "").is_empty() {
-                true => tracing::info!(scope = %self.scope, "is watched again"),
-                false => tracing::debug!(scope = %self.scope, "is watched again"),
+                true => tracing::info!(scope = %self.scope, "watch restarted"),
+                false => tracing::debug!(scope = %self.scope, "watch restarted"),
             }
         }
     }
@@ -379,20 +379,20 @@ impl Watch {
         // An API server that has just started denies everything for a moment, so the first denial
         // after a success is only a debug message.
         if matches!(error, SourceError::Denied { .. }) && std::mem::take(&mut self.was_allowed) {
-            tracing::debug!(scope = %self.scope, problem = %error, "denied after all; trying again");
+            tracing::debug!(scope = %self.scope, problem = %error, "watch denied; trying again");
             return;
         }
         match error {
             SourceError::Missing(kind) => {
                 // Log this once only, because the CRD may be missing on purpose.
                 if self.logged.is_none() {
-                    tracing::info!(%kind, "does not exist yet; it is watched as soon as it does");
+                    tracing::info!(%kind, "the kind does not exist yet; its watch starts as soon as it exists");
                 }
             }
             _ if self.is_logged_by_another(error) => {
-                tracing::debug!(scope = %self.scope, problem = %error, "not watched; trying again");
+                tracing::debug!(scope = %self.scope, problem = %error, "watch failed; trying again");
             }
-            _ => tracing::warn!(scope = %self.scope, problem = %error, "not watched; trying again"),
+            _ => tracing::warn!(scope = %self.scope, problem = %error, "watch failed; trying again"),
         }
         self.logged = Some((error.clone(), now));
     }

@@ -179,8 +179,8 @@ async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
     }
     let refused = one.ensure_watch(named(100, 600)).await.unwrap_err();
     assert_eq!(told(&refused), (Code::ResourceExhausted, "TOO_MANY_INTERESTS".to_owned()));
-    let words =
-        "too many interests: the user \"system:serviceaccount:default:one\" has 100, which is a whole share";
+    let words = "too many interests: the user \"system:serviceaccount:default:one\" has 100, which is the maximum for \
+                 one holder";
     assert!(refused.message().starts_with(words), "{refused}");
     // Another account of the same namespace is the same tenant.
     let refused = other.ensure_watch(accounts()).await.unwrap_err();

@@ -142,7 +142,7 @@ async fn changes_wait_for_nats(client: &Client, bus: &Bus, nats: &mut Nats, watc
 
 async fn changes_wait_for_the_api_server(client: &Client, bus: &Bus, gate: &Gate, watcher: &Running) {
     gate.set(false);
-    watcher.troubled("the API server gives no answer").await;
+    watcher.troubled("the API server does not answer").await;
     let missed = create(client, configmap("missed")).await;
     delete(client, configmap("meanwhile-0")).await;
     gate.set(true);
@@ -273,7 +273,7 @@ async fn one_of_several_leads() {
     disappears(&bus, "configmaps", "contested").await;
     let settled = contents(&bus).await;
     frozen.signal("-CONT").await;
-    frozen.says("no longer leading").await;
+    frozen.says("no longer leads").await;
     assert!(is_leading(&leader) && !is_leading(&follower));
     // A new object is published once, by the leader. The thawed replica publishes nothing any more.
     let stored = leader.published("stored");

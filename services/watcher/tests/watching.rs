@@ -103,7 +103,7 @@ async fn what_is_not_there_or_does_not_fit_delays_nothing_else() {
     until("an Event tells of its size", async || !told().await.is_empty()).await;
     let told = told().await;
     let message = told[0].message.clone().unwrap_or_default();
-    assert!(message.contains("are the most: published without labels"), "{message}");
+    assert!(message.contains("are allowed: published without labels"), "{message}");
     assert_eq!((told.len(), told[0].involved_object.uid.is_some()), (1, true));
     watcher.ready().await;
     arrives(&bus, "configmaps", &merge(&client, annotated("large", 60_000)).await).await;

@@ -135,7 +135,7 @@ fn words_of_errors() {
     assert_eq!(deploy(json!({"name": "a", "type": "GoTemplate", "file": "nope"})), "file does not exist");
     assert_eq!(
         deploy(json!({"name": "a", "type": "GoTemplate", "template": "5"})),
-        "error while decoding templated execution: the output is no YAML map"
+        "error while decoding templated execution: the output of the template is not a YAML map"
     );
     let exports = json!({"kind": "export", "blueprint": blueprint("exportExecutions", "GoTemplate", &json!("exports: 5"))});
     assert_eq!(answer(exports)["error"]["message"], "exports: a map is expected");

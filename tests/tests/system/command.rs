@@ -109,7 +109,7 @@ async fn the_command_shows_and_asks() -> Result<()> {
     ensure!(code == 2 && error.contains("command/shop"), "{code} {error}");
     let (code, _, error) = run(system, &["status", "command/nothing"]).await?;
     ensure!(
-        code == 2 && error.contains("there is no Installation nothing in the namespace command"),
+        code == 2 && error.contains("Installation nothing does not exist in namespace command"),
         "{error}"
     );
     let (code, text, _) = run(system, &["delete", "command/shop", "--wait"]).await?;
@@ -134,7 +134,7 @@ async fn the_command_ends_what_hangs() -> Result<()> {
     assert_eq!(code, 0, "{text}{error}");
     assert_eq!(text, "command-hangs/stuck: the interruption is requested\ncommand-hangs/stuck: Failed\n");
     let (code, _, error) = run(system, &["interrupt", "command-hangs/stuck"]).await?;
-    ensure!(code == 2 && error.contains("no job runs"), "{code} {error}");
+    ensure!(code == 2 && error.contains("no job is running"), "{code} {error}");
     // The deletion of the item waits for a deployer that does not exist.
     let (code, text, _) =
         run(system, &["delete", "command-hangs/stuck", "--wait", "--timeout", "1s"]).await?;

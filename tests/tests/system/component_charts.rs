@@ -126,7 +126,7 @@ async fn charts_are_resources_of_components() -> Result<()> {
         // A key names a version to which overwrites have led already, so they do not apply again.
         ("no-component", key("example.org/old", "chart"), "example.org/old:1.0.0\" not found"),
         ("no-chart", reference("image"), "no matching layer found"),
-        ("no-key", json!({"resourceRef": "%"}), "chart.resourceRef: it is no base64"),
+        ("no-key", json!({"resourceRef": "%"}), "chart.resourceRef: it is not valid base64"),
         ("no-name", json!({"fromResource": {"ref": {}}}), "chart.fromResource: resourceName must be given"),
     ] {
         let mut object = item(&case, "", "component-charts", &json!({"chart": source, "name": name}));

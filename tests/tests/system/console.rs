@@ -359,25 +359,27 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
 
     system.nats.kill().await?;
     open.until("event: changed").await?;
-    let page = says(&reader, "/installations", "What is shown may be old:").await?;
+    let page = says(&reader, "/installations", "This page may be outdated:").await?;
     ensure!(page.contains("team/shop"), "what is known is shown: {page}");
     system.nats.start_again().await?;
     wait_for("the page is well again", PATIENCE, async || {
         let page = reader.page("/installations").await.map_err(|error| error.to_string())?;
-        if page.contains("may be old:") || !page.contains("team/shop") { Err(page) } else { Ok(()) }
+        if page.contains("may be outdated:") || !page.contains("team/shop") { Err(page) } else { Ok(()) }
     })
     .await
     .with_context(|| system.logs())?;
 
     system.plane.kill_api_server().await?;
-    let page = says(&reader, "/installations/team/shop", "gives no answer").await;
+    let page = says(&reader, "/installations/team/shop", "does not answer").await;
     let page = match page {
         Ok(page) => page,
         Err(error) => return Err(error.context(system.logs())),
     };
     ensure!(page.contains("shop") || page.contains("Not now"), "{page}");
     system.plane.start_api_server_again().await?;
-    says(&reader, "/installations/team/shop", "What belongs to it").await.with_context(|| system.logs())?;
+    says(&reader, "/installations/team/shop", "Objects of this Installation")
+        .await
+        .with_context(|| system.logs())?;
     system.remove("renderer");
     journal::says_that_the_renderer_is_away(&reader).await?;
     drop(deaf);
@@ -516,7 +518,7 @@ async fn fleet(system: &System) -> Result<()> {
     case.change::<PackageRevision>(draft, &json!({"metadata": {"labels": {"changed": "meanwhile"}}})).await?;
     let (key, version) = (field(&form, "key")?, field(&form, "version")?);
     let stale = approver.post(&format!("{path}/approve"), &[("key", key), ("version", version)]).await?;
-    ensure!(stale.status == 400 && stale.body.contains("changed by somebody else"), "{stale:?}");
+    ensure!(stale.status == 400 && stale.body.contains("Another user or service changed"), "{stale:?}");
     confirmed(&mut approver, &format!("{path}/approve")).await?;
     says(&approver, &path, ">Published<").await?;
     let log = git(&remotes.path("edge"), &["log", "--format=%an", "main"])?;

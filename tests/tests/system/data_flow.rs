@@ -249,8 +249,8 @@ async fn circles_and_conflicts_are_told() -> Result<()> {
     let other = case.install_with("d", &blueprint("d", &[], &["x1"]), &spec(&[], &["x1"])).await?;
     let (operation, reason, message) = error(&other);
     assert_eq!((operation.as_str(), reason.as_str()), ("handlePhaseCompleting", "CreateOrUpdateExports"));
-    let told = "the data object x1 cannot be exported: it conflicts with an existing one that the installation c owns; export under \
-                another name, or stop that one from exporting it";
+    let told = "the data object x1 cannot be exported: it conflicts with an existing one that the installation c owns; \
+                export under another name, or stop that installation from exporting it";
     assert_eq!(message, told);
     Ok(())
 }

@@ -341,7 +341,7 @@ async fn targets_that_lead_nowhere() -> Result<()> {
         ("exec", with("/users/0/user", exec), "exec is refused"),
         ("file", with("/users/0/user", json!({"tokenFile": "/canary"})), "tokenFile is refused"),
         ("text", json!({"kubeconfig": "canary"}), "the content of the target cannot be used"),
-        ("none", json!({"a": "canary"}), "none of kubeconfig, oidcConfig and selfConfig"),
+        ("none", json!({"a": "canary"}), "none of the members kubeconfig, oidcConfig and selfConfig"),
     ] {
         case.create::<Target>(name, &target(&config)).await?;
         create_item(&case, name, name, &manifests).await?;

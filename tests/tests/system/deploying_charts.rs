@@ -479,7 +479,7 @@ async fn charts_come_from_registries_and_repositories() -> Result<()> {
     for (name, source, part) in [
         ("refused", json!({"ref": format!("{}/charts/web:0.1.0+a", registry.address())}), "denied"),
         ("unknown", json!({"ref": format!("{}/charts/web", registry.address())}), "no tag specified"),
-        ("nothing", json!({"resourceRef": "a"}), "chart.resourceRef: it is no base64"),
+        ("nothing", json!({"resourceRef": "a"}), "chart.resourceRef: it is not valid base64"),
         (
             "other",
             json!({"archive": {"remote": {"url": format!("{}/public/none.tgz", repository.url)}}}),

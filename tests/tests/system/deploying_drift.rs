@@ -283,7 +283,8 @@ async fn revisions_of_others_are_told_and_left() -> Result<()> {
         case.create::<DeployItem>("web", &item(&case, &chart, namespace, &said)).await?;
         succeed(&case, "web", "1").await?;
         helm(&cluster, namespace, &["upgrade", "shop", &chart, "{\"color\": \"green\"}"]).await?;
-        let revision = format!("somebody else has made revision 2 of the release {namespace}/shop");
+        let revision =
+            format!("the release {namespace}/shop is at revision 2, which this item did not create");
         told(&case, "web", "True", &[&revision, ".data.color"]).await?;
         // Later checks reuse the findings of the first one, and report the same.
         checked(&cluster, &format!("/namespaces/{namespace}/configmaps/"), 4).await?;
@@ -335,7 +336,7 @@ async fn wrong_rules_are_refused() -> Result<()> {
             json!({"ignore": [{"jsonPointers": ["spec"]}]}),
             "drift.ignore[0].jsonPointers[0]: must be a JSON pointer",
         ),
-        ("all", json!({"ignore": [{}]}), "drift.ignore[0]: fits every object"),
+        ("all", json!({"ignore": [{}]}), "drift.ignore[0]: matches every object"),
     ] {
         create_item(&case, name, "dev", &json!({"manifests": [], "drift": drift})).await?;
         let found = outcome(&run_job(&case, name, "1").await?);

@@ -149,7 +149,7 @@ async fn what_can_never_work_ends_at_once() -> Result<()> {
         (
             "never-type",
             undecodable,
-            "ObjectMeta.metadata.annotations has a number where the type string belongs",
+            "ObjectMeta.metadata.annotations is a number, but must have the type string",
         ),
         ("never-twice", twice, "configmaps \"dup\" already exists: the chart has it more than once"),
     ] {

@@ -140,7 +140,7 @@ async fn a_user_without_a_right() -> Result<()> {
         [("objects", "may not get no-right/own of type ConfigMap"), ("release", "may not list secrets")]
     {
         give_job(&case, name, "1").await?;
-        let is_told = |item: &DeployItem| outcome(item).1.contains("the Target's user may not ");
+        let is_told = |item: &DeployItem| outcome(item).1.contains("the user of the Target may not ");
         let found = case.until("the right is named", name, is_told).await?;
         let (phase, error) = outcome(&found);
         ensure!(

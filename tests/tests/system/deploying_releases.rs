@@ -534,12 +534,8 @@ async fn a_release_of_others_is_theirs() -> Result<()> {
     for (name, more, error) in [
         // The chart cannot be fetched, so the item never gets as far as the release.
         ("unfetched", gone, "127.0.0.1"),
-        ("installed", json!({}), "release shop is there already in namespace of-others"),
-        (
-            "rendered",
-            json!({"helmDeployment": false}),
-            "release shop is there already in namespace of-others",
-        ),
+        ("installed", json!({}), "release shop already exists in namespace of-others"),
+        ("rendered", json!({"helmDeployment": false}), "release shop already exists in namespace of-others"),
     ] {
         let mut said = item(&case, &chart, "of-others", &more);
         said["spec"]["timeout"] = json!("2s");

@@ -301,7 +301,7 @@ async fn a_busy_server_is_left_alone() -> Result<()> {
         give_job(&case, name, job).await?;
         let waits = case
             .until("the rest is told", name, |item: &DeployItem| {
-                outcome(item).1.contains(&format!("left alone for {REST} s (Retry-After)"))
+                outcome(item).1.contains(&format!("asked for a pause of {REST} s (Retry-After)"))
                     || item
                         .status
                         .as_ref()

@@ -239,7 +239,7 @@ async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     for jobs in 1..=2 {
         assert_eq!(case.warnings::<Installation>("server").await?, vec![warning.clone(); jobs]);
         let job = job(&case.get("server").await?);
-        let logged = logged(system, "rendering left something out")?;
+        let logged = logged(system, "rendering produced warnings")?;
         let of_job: Vec<_> = logged.iter().filter(|fields| fields["job"] == job).collect();
         ensure!(of_job.len() == 1 && of_job[0]["warnings"] == warning.1, "{of_job:?}");
         case.reconcile("server").await?;
@@ -290,7 +290,7 @@ async fn long_messages_end_the_job_and_stand_whole_in_the_log() -> Result<()> {
         ensure!(message.contains(words) && message.contains(" bytes in all, sha256 "), "{name}: {message}");
         let status = json!(failed.status).to_string();
         ensure!(status.len() < 60_000, "{name}: a status of {} bytes", status.len());
-        let whole = logged(system, "a message that is too long for a status")?.into_iter().find(|fields| {
+        let whole = logged(system, "a message is too long for the status")?.into_iter().find(|fields| {
             (fields["operation"].as_str(), fields["reason"].as_str()) == (Some(&operation), Some(&reason))
                 && fields["error"].as_str().is_some_and(|whole| whole.contains(words))
         });

@@ -28,7 +28,7 @@ use crate::support::{blueprint, outcome};
 use crate::target_cluster::{cluster, outcome as item_outcome, run_job};
 use crate::variants::{ready, repositories, spec, stalled, upstream};
 
-const CPU: &str = "more than the 1 s of processor time that it may take (--worker-cpu-seconds)";
+const CPU: &str = "more than the 1 s of processor time that it may use (--worker-cpu-seconds)";
 
 /// Starts a system whose workers may use this many MiB, and little CPU time.
 async fn system(memory: u64, repositories: Option<PathBuf>) -> Result<Option<System>> {
@@ -44,7 +44,7 @@ async fn system_with(variables: &[(&str, &str)], repositories: Option<PathBuf>) 
 }
 
 fn memory(mebibytes: u64) -> String {
-    format!("more than the {mebibytes} MiB of memory that it may take (--worker-memory)")
+    format!("more than the {mebibytes} MiB of memory that it may use (--worker-memory)")
 }
 
 /// Checks that the service is still the same process, so that only its workers have ended.

@@ -137,8 +137,8 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     let Some(system) = System::start(options).await? else { return Ok(()) };
     let process = system.service("renderer")?.program.pid()?;
     let case = Case::new(&system, "hostile").await?;
-    let memory = "more than the 32 MiB of memory that it may take (--worker-memory)";
-    let cpu = "more than the 2 s of processor time that it may take (--worker-cpu-seconds)";
+    let memory = "more than the 32 MiB of memory that it may use (--worker-memory)";
+    let cpu = "more than the 2 s of processor time that it may use (--worker-cpu-seconds)";
     for round in 0..3 {
         case.begin_with(&format!("greedy-{round}"), &greedy(6), &json!({})).await?;
         case.begin_with(&format!("busy-{round}"), &endless(), &json!({})).await?;
@@ -157,7 +157,10 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
         }
     }
     let (phase, error) = outcome(&case.install("nested", &nested()).await?);
-    ensure!(phase == "Failed" && error.contains("nests more than a hundred levels deep"), "{phase} {error}");
+    ensure!(
+        phase == "Failed" && error.contains("is nested more than a hundred levels deep"),
+        "{phase} {error}"
+    );
     // Work within the limits succeeds in every worker, whatever that worker did before.
     let done = case.install("modest", &greedy(1)).await?;
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));

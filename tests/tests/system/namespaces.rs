@@ -61,6 +61,6 @@ async fn the_console_shows(system: &System) -> Result<()> {
     let admin = Browser::signed_in(system.grpc_port("console"), &account_of_admin(system).await?).await?;
     let page = says(&admin, "/installations", "mine/server").await?;
     ensure!(!page.contains(ELSEWHERE), "{page}");
-    says(&admin, "/installations/mine/server", "What belongs to it").await?;
+    says(&admin, "/installations/mine/server", "Objects of this Installation").await?;
     Ok(())
 }

@@ -20,24 +20,16 @@ async fn addresses_of_repositories() -> Result<()> {
     for (name, address, words) in [
         ("gopher", "gopher://git.example.org/a.git", "addresses of this kind (gopher) are not allowed"),
         ("ftp", "ftp://me:canary@git.example.org/a.git", "addresses of this kind (ftp) are not allowed"),
-        ("program", "ext::sh -c id", "holds blanks"),
+        ("program", "ext::sh -c id", "contains blanks"),
         ("helper", "ext::canary", "addresses of this kind (ext) are not allowed"),
-        (
-            "user",
-            "https://me:canary@git.example.org/a.git",
-            "put them into the Secret that spec.git.secretRef names",
-        ),
-        (
-            "token",
-            "https://canary@git.example.org/a.git",
-            "put them into the Secret that spec.git.secretRef names",
-        ),
-        ("no-host", "https:///a.git", "has no host"),
-        ("percent", "https://git.ex%ff.org/a.git", "has no host"),
-        ("letters", "https://g\u{ef}t.example.org/a.git", "has no host"),
-        ("port", "https://git.example.org:port/a.git", "has no host"),
-        ("blank", "https://git.example.org/a b.git", "holds blanks"),
-        ("option", "ssh://-oProxyCommand=x/a.git", "has no host"),
+        ("user", "https://me:canary@git.example.org/a.git", "put them into the Secret of spec.git.secretRef"),
+        ("token", "https://canary@git.example.org/a.git", "put them into the Secret of spec.git.secretRef"),
+        ("no-host", "https:///a.git", "has no valid host"),
+        ("percent", "https://git.ex%ff.org/a.git", "has no valid host"),
+        ("letters", "https://g\u{ef}t.example.org/a.git", "has no valid host"),
+        ("port", "https://git.example.org:port/a.git", "has no valid host"),
+        ("blank", "https://git.example.org/a b.git", "contains blanks"),
+        ("option", "ssh://-oProxyCommand=x/a.git", "has no valid host"),
     ] {
         let object = json!({"spec": {"type": "git", "git": {"repo": address}}});
         case.create::<Repository>(name, &object).await?;
@@ -67,15 +59,15 @@ async fn addresses_of_charts() -> Result<()> {
     let remote = |url: &str| json!({"archive": {"remote": {"url": url}}});
     let repository = |url: &str| json!({"helmChartRepo": {"helmChartRepoUrl": url, "helmChartName": "web", "helmChartVersion": "1.0.0"}});
     for (name, chart, words) in [
-        ("file", remote("file:///etc/passwd"), "it is no address"),
+        ("file", remote("file:///etc/passwd"), "not a URL"),
         ("gopher", remote("gopher://charts.example.org/web.tgz"), "charts are not fetched by gopher"),
         (
             "user",
             remote("https://me:canary@charts.example.org/web.tgz"),
-            "credentials do not belong into an address",
+            "credentials are not allowed in an address",
         ),
-        ("letters", remote("https://ch\u{e4}rts.example.org/web.tgz"), "it is no address"),
-        ("percent", remote("https://ch%ffarts.example.org/web.tgz"), "it is no address"),
+        ("letters", remote("https://ch\u{e4}rts.example.org/web.tgz"), "not a URL"),
+        ("percent", remote("https://ch%ffarts.example.org/web.tgz"), "not a URL"),
         ("repository-file", repository("file:///srv/charts"), "could not find protocol handler for: file"),
         (
             "repository-gopher",
@@ -85,16 +77,16 @@ async fn addresses_of_charts() -> Result<()> {
         (
             "repository-user",
             repository("https://me:canary@charts.example.org"),
-            "credentials do not belong into an address",
+            "credentials are not allowed in an address",
         ),
-        ("repository-letters", repository("https://ch\u{e4}rts.example.org"), "it is no address"),
-        ("reference", json!({"ref": "charts.example.org/UPPER/web:1"}), "is no reference of an artifact"),
+        ("repository-letters", repository("https://ch\u{e4}rts.example.org"), "not a URL"),
+        ("reference", json!({"ref": "charts.example.org/UPPER/web:1"}), "is not a reference of an artifact"),
         (
             "reference-user",
             json!({"ref": "me:canary@charts.example.org/web:1"}),
-            "is no reference of an artifact",
+            "is not a reference of an artifact",
         ),
-        ("reference-tag", json!({"ref": "charts.example.org/web:a b"}), "is no reference of an artifact"),
+        ("reference-tag", json!({"ref": "charts.example.org/web:a b"}), "is not a reference of an artifact"),
     ] {
         let config = json!({
             "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
@@ -142,16 +134,16 @@ async fn kubeconfigs_of_targets() -> Result<()> {
             kubeconfig(server, &json!({"auth-provider": {"name": "canary"}})),
             "auth-provider is refused",
         ),
-        ("file", kubeconfig("file:///etc/passwd", &token), "its server is no address"),
-        ("gopher", kubeconfig("gopher://api.example.org", &token), "its server has to begin with https://"),
-        ("no-scheme", kubeconfig("api.example.org:6443", &token), "its server has to begin with https://"),
+        ("file", kubeconfig("file:///etc/passwd", &token), "its server is not a URL"),
+        ("gopher", kubeconfig("gopher://api.example.org", &token), "its server must begin with https://"),
+        ("no-scheme", kubeconfig("api.example.org:6443", &token), "its server must begin with https://"),
         (
             "user",
             kubeconfig("https://me:canary@api.example.org", &token),
-            "its server holds a user name or password",
+            "its server contains a user name or password",
         ),
-        ("letters", kubeconfig("https://\u{e4}pi.example.org", &token), "its server is no address"),
-        ("empty", json!({"kubeconfig": ""}), "it has none of kubeconfig"),
+        ("letters", kubeconfig("https://\u{e4}pi.example.org", &token), "its server is not a URL"),
+        ("empty", json!({"kubeconfig": ""}), "it is not a kubeconfig and has none of the members kubeconfig"),
     ] {
         case.create::<Target>(name, &target(&config)).await?;
         let item = format!("to-{name}");
@@ -184,7 +176,7 @@ async fn addresses_of_components() -> Result<()> {
         (
             "user",
             json!({"type": "ociRegistry", "baseUrl": "https://me:pass@a.example.org"}),
-            "must hold no credentials",
+            "must not contain credentials",
         ),
         (
             "letters",

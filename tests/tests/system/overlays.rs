@@ -122,7 +122,7 @@ async fn check(name: &str, bus_servers: usize, services: &[&str]) -> Result<()> 
     }
     kept_on(&running, bus_servers, services).await?;
     for (pod, log) in running.logs() {
-        ensure!(!log.contains("NATS: denied"), "{pod} may not do what it needs: {log}");
+        ensure!(!log.contains("the NATS server denied a request"), "{pod} may not do what it needs: {log}");
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     let author_of_it = git(&remotes.path("edge"), &["log", "-1", "--format=%an", branch])?;
     ensure!(author_of_it.trim().ends_with(":author"), "{author_of_it}");
     let (code, text) = author.packages(&["push", copy]).await?;
-    ensure!((code, text.as_str()) == (0, "edge.dns.v1: nothing differs\n"), "{code} {text}");
+    ensure!((code, text.as_str()) == (0, "edge.dns.v1: no file differs\n"), "{code} {text}");
 
     // Another user pushes to the branch meanwhile.
     remotes.edit("edge", branch, "dns/config.yaml", |text| text.replace("\"30\"", "\"60\""))?;

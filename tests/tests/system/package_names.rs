@@ -219,7 +219,7 @@ async fn the_command_believes_no_server() -> Result<()> {
         let mut found = Vec::new();
         paths(&package.entries, "", &mut found);
         let is_hostile = found.iter().any(|path| path != "Kptfile" && path != "a/b");
-        (package.is_named_so && package.refusal != "is no UTF-8" && is_hostile).then_some(found)
+        (package.is_named_so && package.refusal != "is not UTF-8" && is_hostile).then_some(found)
     };
     let mut packages: Vec<Vec<String>> =
         hostile_packages(&desk.outside()).iter().filter_map(sendable).collect();

@@ -453,7 +453,7 @@ async fn decisions_at_the_command_line() -> Result<()> {
     ensure!(code == 0 && object["spec"]["packageName"] == "dns", "{out}");
 
     let (code, _, err) = packages(&["approve", name]).await?;
-    ensure!(code == 1 && err.contains("it is Draft: it has to be proposed first"), "{err}");
+    ensure!(code == 1 && err.contains("the package revision is Draft: propose it first"), "{err}");
     for (verb, expected) in [
         ("propose", "Proposed"),
         ("propose", "Proposed"),
@@ -472,7 +472,10 @@ async fn decisions_at_the_command_line() -> Result<()> {
     assert_eq!(Some(author), approver);
 
     let (code, _, err) = packages(&["delete", name]).await?;
-    ensure!(code == 1 && err.contains("it is published: `propose-deletion` first"), "{err}");
+    ensure!(
+        code == 1 && err.contains("the package revision is Published: use `propose-deletion` first"),
+        "{err}"
+    );
     case.delete::<PackageVariant>("dns").await?;
     for (verb, expected) in [
         ("propose-deletion", "DeletionProposed"),
@@ -485,7 +488,7 @@ async fn decisions_at_the_command_line() -> Result<()> {
     }
     assert_eq!(remotes.refs("edge")?, ["main"]);
     let (code, _, err) = packages(&["propose", name]).await?;
-    ensure!(code == 1 && err.contains("there is no package revision"), "{err}");
+    ensure!(code == 1 && err.contains("does not exist in namespace"), "{err}");
     Ok(())
 }
 

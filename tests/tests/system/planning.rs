@@ -186,7 +186,7 @@ async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) ->
     ensure!(absent.is_empty(), "planned, and did not happen: {absent:?}\n{happened:?}\n{text}");
     // After the change, another plan is empty.
     let (code, text, _) = run(system, &["plan", "-n", "planning", "-f", &path]).await?;
-    ensure!(code == 0 && text == "nothing would change\n", "{text}");
+    ensure!(code == 0 && text == "no changes\n", "{text}");
     Ok(happened.len())
 }
 

@@ -201,7 +201,7 @@ async fn hostile_plans_are_refused_or_fail_as_their_jobs_would() -> Result<()> {
     deep["spec"]["blueprint"]["inline"]["filesystem"] = json!({"a": inner});
     let kind = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": {}});
     for (object, words) in [
-        (deep, "is not JSON"),
+        (deep, "not valid JSON"),
         (json!({"kind": "Installation"}), "apiVersion must be given"),
         (kind(API, "DeployItem"), "objects[0]: "),
         (kind("v1", "Pod"), "its kind must be one of Installation"),

@@ -428,7 +428,7 @@ async fn roles_suffice_beside_a_porch_server() -> Result<()> {
     case.gone::<PackageVariant>("dns").await?;
     ensure!(fs::read_dir(clones.path())?.next().is_none(), "nothing was cloned");
     let log = fs::read_to_string(system.service("variant")?.program.log())?;
-    ensure!(log.contains("a Porch server serves package revisions: packages are kept there"), "{log}");
+    ensure!(log.contains("a Porch server serves package revisions: it stores the packages"), "{log}");
     let (_, refused) = asked(&system)?;
     let is_own = |request: &&Value| {
         request["user"]["username"].as_str().is_some_and(|user| user.contains("groundwork-"))

@@ -77,9 +77,9 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     ensure!(store.file("edge.dns.v1", "config.yaml")?.contains("edge.example.org"));
     let writes = store.server.writes("porch-folder").len();
     let text = done(&author, &["push", path]).await?;
-    ensure!(text == "edge.dns.v1: nothing differs\n", "{text}");
+    ensure!(text == "edge.dns.v1: no file differs\n", "{text}");
     fs::write(copy.join("logo.bin"), [0xff, 0x00, 0xfe])?;
-    fails(&author, &["push", path], "\"logo.bin\" is no text in UTF-8").await?;
+    fails(&author, &["push", path], "\"logo.bin\" is not UTF-8 text").await?;
     fs::remove_file(copy.join("logo.bin"))?;
     fs::remove_file(copy.join("Kptfile"))?;
     fails(&author, &["push", path], "must contain Kptfile").await?;
@@ -181,7 +181,7 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     let path = path.to_str().context("a path")?;
     done(&author, &["clone", UPSTREAM, "--repository", "edge", "--package", "dns"]).await?;
     done(&author, &["pull", name, path]).await?;
-    fails(&approver, &["approve", name], "it has to be proposed first").await?;
+    fails(&approver, &["approve", name], "propose it first").await?;
     fails(&approver, &["propose", name], "cannot update resource \"packagerevisions\"").await?;
     let says = async |person: &Person<'_>, verb: &str, stage: &str| {
         let text = done(person, &[verb, name]).await?;
@@ -194,8 +194,12 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     says(&author, "propose", "Proposed").await?;
     let config = Path::new(path).join("config.yaml");
     fs::write(&config, fs::read_to_string(&config)?.replace("example.org", "edge.example.org"))?;
-    fails(&author, &["push", path], "package must be Draft (`reject` makes a proposed one a draft again")
-        .await?;
+    fails(
+        &author,
+        &["push", path],
+        "package must be Draft (`reject` makes a proposed revision a draft again",
+    )
+    .await?;
     for verb in ["approve", "reject"] {
         fails(&author, &[verb, name], "cannot update resource \"packagerevisions/approval\"").await?;
     }
@@ -204,14 +208,14 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     says(&approver, "approve", "Published").await?;
     let approved = store.revision(name).context("it is there")?;
     ensure!(approved["spec"]["revision"] == 1, "{approved}");
-    fails(&author, &["delete", name], "it is published: `propose-deletion` first").await?;
+    fails(&author, &["delete", name], "use `propose-deletion` first").await?;
     says(&author, "propose-deletion", "DeletionProposed").await?;
     says(&approver, "reject", "Published").await?;
     says(&author, "propose-deletion", "DeletionProposed").await?;
     fails(&approver, &["delete", name], "cannot delete resource \"packagerevisions\"").await?;
     says(&author, "delete", "deleted").await?;
     ensure!(store.revision(name).is_none());
-    fails(&author, &["delete", name], "there is no package revision edge.dns.v1").await?;
+    fails(&author, &["delete", name], "package revision edge.dns.v1 does not exist").await?;
     // The service's own account takes no part in these decisions.
     let (used, _) = asked(store.case.system)?;
     let decided = |(service, _, resource): &&(String, String, String)| {
@@ -239,7 +243,7 @@ async fn decisions_that_meet_errors() -> Result<()> {
         store.server.fail(put(410, "the repository is served as v1alpha2"));
         author.alone(&["propose", name]).await?
     };
-    ensure!(text.contains("v1alpha2 (Groundwork speaks v1alpha1"), "{text}");
+    ensure!(text.contains("v1alpha2 (Groundwork uses v1alpha1"), "{text}");
     // After a conflict the command decides again on the new state. A decision whose answer is lost
     // counts as done.
     store.server.fail(put(500, "Internal error occurred: the object has been modified; please apply"));
@@ -253,12 +257,17 @@ async fn decisions_that_meet_errors() -> Result<()> {
     revision["spec"]["lifecycle"] = json!("Draft");
     revision["metadata"]["annotations"] = json!({"groundwork/unfinished": "true"});
     store.ask(http::Method::PUT, REVISIONS, name, Some(revision)).await?;
-    fails(&author, &["propose", name], "its variant has not finished it").await?;
+    fails(&author, &["propose", name], "its package variant is still writing it").await?;
     let revision = store.revision(name).context("it is there")?;
     ensure!(lifecycle(&revision) == "Draft", "{revision}");
     let referenced = "packagerevisions \"x\" is forbidden: it is referenced as upstream by edge.other.w";
     store.server.fail(fault(&store, "DELETE", name, 403, referenced));
-    fails(&author, &["delete", name], "edge.other.w (delete first what is made of it)").await
+    fails(
+        &author,
+        &["delete", name],
+        "edge.other.w (first delete the package revisions that were made from it)",
+    )
+    .await
 }
 
 /// Each call requires the rights that the Porch server would require from the caller.
@@ -340,7 +349,7 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
             "package revision workspaceNames must be unique",
             Code::AlreadyExists,
             exists,
-            "take another workspace",
+            "use another workspace",
         ),
         (
             500,
@@ -357,7 +366,7 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
             "FORBIDDEN",
             "cannot create resource",
         ),
-        (410, "the repository is served as v1alpha2", Code::Unavailable, away, "Groundwork speaks v1alpha1"),
+        (410, "the repository is served as v1alpha2", Code::Unavailable, away, "Groundwork uses v1alpha1"),
         (422, "spec.tasks: Invalid value", Code::FailedPrecondition, refused, "spec.tasks: Invalid value"),
         (
             500,
@@ -447,7 +456,12 @@ async fn files_that_cannot_be_rendered_are_kept_if_asked_for() -> Result<()> {
     let kptfile = Path::new(path).join("Kptfile");
     let failing = format!("{}pipeline:\n  mutators:\n  - image: {FAILING}\n", fs::read_to_string(&kptfile)?);
     fs::write(&kptfile, failing)?;
-    fails(&author, &["push", path], &format!("written unrendered: {FAILING}: exit status 1")).await?;
+    fails(
+        &author,
+        &["push", path],
+        &format!("the package was written, but its functions failed: {FAILING}: exit status 1"),
+    )
+    .await?;
     ensure!(store.file("edge.dns.v1", "Kptfile")?.contains(FAILING));
     Ok(())
 }

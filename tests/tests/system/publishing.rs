@@ -198,8 +198,9 @@ async fn exports_take_nothing_that_was_written_by_hand() -> Result<()> {
         assert_eq!(outcome(&failed).0, "Failed", "{name}");
         assert_eq!((operation.as_str(), reason.as_str()), ("handlePhaseCompleting", "CreateOrUpdateExports"));
         let told = format!(
-            "the {object} cannot be exported: one of this name exists, which is no export of this installation and would be deleted with \
-             it; export under another name, or hand it over by its annotation landscaper.gardener.cloud/adopt: \"true\""
+            "the {object} cannot be exported: an object of this name exists that this installation did not export, and \
+             that would be deleted with the installation; export under another name, or set the annotation \
+             landscaper.gardener.cloud/adopt: \"true\" on the object to hand it over"
         );
         assert_eq!(message, told);
         case.delete::<Installation>(name).await?;

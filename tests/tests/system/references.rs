@@ -190,12 +190,12 @@ async fn contexts_reach_no_other_namespace() -> Result<()> {
         (
             "signature",
             json!({"verificationSignatures": {"s": {"publicKeySecretReference": foreign}}}),
-            "lies in another namespace than the context",
+            "is in another namespace than the context",
         ),
         (
             "authority",
             json!({"verificationSignatures": {"s": {"caCertificateSecretReference": foreign}}}),
-            "lies in another namespace than the context",
+            "is in another namespace than the context",
         ),
     ] {
         scene.thief.create::<Context>(name, &context).await?;
@@ -226,7 +226,7 @@ async fn items_and_targets_reach_no_other_namespace() -> Result<()> {
         (
             "other",
             json!({"name": "prize", "namespace": scene.victim}),
-            "spec.target names prize of the namespace",
+            "spec.target names prize of namespace",
         ),
         ("name", json!({"name": "prize", "namespace": case.namespace}), "the target prize does not exist"),
         ("way", json!({"name": scene.way("targets"), "namespace": case.namespace}), "does not exist"),
@@ -262,7 +262,7 @@ async fn items_and_targets_reach_no_other_namespace() -> Result<()> {
         (
             "account-way",
             json!({"config": {"selfConfig": {"serviceAccount": {"name": scene.way("serviceaccounts")}}}}),
-            "serviceAccount.name is no name of an object",
+            "serviceAccount.name is not a valid object name",
         ),
     ] {
         let mut spec = content.clone();

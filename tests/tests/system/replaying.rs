@@ -116,9 +116,9 @@ async fn the_journal_says_why_jobs_went_as_they_did() -> Result<()> {
     let failed = ended(system, &token, "replay/shop", &first).await?;
     let mut at = 0;
     for (kind, what, begin) in [
-        ("Installation", "event", "an event told"),
+        ("Installation", "event", "an event reported"),
         ("Installation", "write", "begins the job"),
-        ("Installation", "decision", "rendered what lies below"),
+        ("Installation", "decision", "rendered the objects below"),
         ("Installation", "decision", "the nested installation \"web\" is written in subinstallations[0] ("),
         ("Installation", "write", "creates it"),
         ("DeployItem", "write", "creates it"),
@@ -205,7 +205,7 @@ async fn the_journal_is_for_those_who_may_see_the_objects() -> Result<()> {
     let (code, text, error) = replay(system, &viewer, &["replay-rights/nothing"]).await?;
     assert_eq!((code, text.as_str()), (1, ""));
     ensure!(
-        error.contains("the journal has nothing of a job of the Installation replay-rights/nothing"),
+        error.contains("the journal has no entry about a job of Installation replay-rights/nothing"),
         "{error}"
     );
     Ok(())

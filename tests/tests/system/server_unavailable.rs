@@ -99,7 +99,7 @@ async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
     // resolver.
     let told = |installation: &Installation| {
         let status = installation.status.clone().unwrap_or_default();
-        status.last_error.is_some_and(|error| error.message.contains("the resolver cannot be asked"))
+        status.last_error.is_some_and(|error| error.message.contains("cannot call the resolver"))
     };
     for index in 0..CROWD {
         let name = format!("member-{index:04}");

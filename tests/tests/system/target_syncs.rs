@@ -120,7 +120,7 @@ async fn secrets_come_change_and_go(case: &Case<'_>, garden: &Garden) -> Result<
     until_well(case, "sync").await?;
     assert_eq!(target_names(case).await?, ["d.kubeconfig", "garden"]);
     case.change::<TargetSync>("sync", &json!({"spec": {"secretNameExpression": "["}})).await?;
-    until_error(case, "sync", "spec.secretNameExpression is no regular expression").await?;
+    until_error(case, "sync", "spec.secretNameExpression is not a valid regular expression").await?;
     case.change::<TargetSync>("sync", &json!({"spec": {"secretNameExpression": r"\.kubeconfig$"}})).await?;
     until_well(case, "sync").await?;
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "d.kubeconfig", "garden"]);
@@ -137,7 +137,7 @@ async fn what_is_there_already_stays(case: &Case<'_>, garden: &Garden) -> Result
     ensure!(
         errors(&sync)
             .concat()
-            .contains("the secret e.kubeconfig of this namespace was not made by a TargetSync"),
+            .contains("the secret e.kubeconfig of this namespace was not created by a TargetSync"),
         "{:?}",
         errors(&sync)
     );
@@ -156,7 +156,7 @@ async fn what_is_there_already_stays(case: &Case<'_>, garden: &Garden) -> Result
 async fn a_source_that_does_not_answer(case: &Case<'_>, garden: &Garden) -> Result<()> {
     garden.delete_secret("f.kubeconfig").await?;
     for (code, text) in [
-        (401, "does not let the user of spec.secretRef list secrets"),
+        (401, "the user of spec.secretRef may not list secrets in the source cluster"),
         (403, ""),
         (429, "the source cluster: cannot list secrets"),
         (500, "the source cluster: cannot list secrets"),
@@ -180,7 +180,7 @@ async fn a_source_that_does_not_answer(case: &Case<'_>, garden: &Garden) -> Resu
 async fn two_stop_both(case: &Case<'_>, garden: &Garden) -> Result<()> {
     case.create::<TargetSync>("another", &garden.sync(&json!({"secretNameExpression": "*"}))).await?;
     for name in ["another", "sync"] {
-        until_error(case, name, "there may be one TargetSync in a namespace").await?;
+        until_error(case, name, "a namespace may have only one TargetSync").await?;
         case.warnings_with::<TargetSync>(name, "SeveralTargetSyncs").await?;
     }
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "e.kubeconfig", "garden"]);
@@ -259,7 +259,7 @@ async fn a_source_without_the_kind() -> Result<()> {
     let spec =
         json!({"sourceNamespace": "default", "secretRef": {"name": "access"}, "shootNameExpression": "*"});
     case.create::<TargetSync>("sync", &json!({ "spec": spec })).await?;
-    until_error(&case, "sync", "the source cluster has no kind Shoot").await?;
+    until_error(&case, "sync", "the source cluster does not serve the kind Shoot").await?;
     Ok(())
 }
 
@@ -316,7 +316,7 @@ async fn tokens_are_renewed() -> Result<()> {
     until_error(
         &case,
         "sync",
-        "the token of spec.secretRef was not renewed: the source cluster does not let",
+        "the token of spec.secretRef was not renewed: the user of spec.secretRef may not",
     )
     .await?;
     assert_eq!(

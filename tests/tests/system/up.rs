@@ -82,7 +82,7 @@ async fn one_process_does_it_all() -> Result<()> {
         String::from_utf8_lossy(&refused.stdout).into_owned() + &String::from_utf8_lossy(&refused.stderr);
     ensure!(refused.status.code() == Some(1) && told.contains("ls-system/landscaper-controller"), "{told}");
     ensure!(
-        told.contains("Landscaper is at work on the same objects: pod-1") && told.contains("--takeover"),
+        told.contains("Landscaper is running on the same objects: pod-1") && told.contains("--takeover"),
         "{told}"
     );
 

@@ -185,7 +185,7 @@ async fn revisions_follow_tags() -> Result<()> {
     let warnings = case.warnings::<PackageVariant>("floating").await?;
     assert!(
         warnings.iter().any(|(reason, message)| reason == "TagNotFollowed"
-            && message.starts_with("annotation groundwork/follow-tag has no effect: spec.upstream names")),
+            && message.starts_with("annotation groundwork/follow-tag has no effect: spec.upstream needs")),
         "{warnings:?}"
     );
 
@@ -218,9 +218,10 @@ async fn revisions_follow_tags() -> Result<()> {
     let told = events.iter().filter(|event| event.reason.as_deref() == Some("TagMoved"));
     let told: Vec<_> =
         told.filter_map(|event| Some((event.type_.as_deref()?, event.message.as_deref()?))).collect();
-    assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
+    assert_eq!(told, [("Normal", "tag \"stable\" moved from revision v1 to v2"); 2]);
     // The variant whose change is rejected reports this and stays at its revision.
-    let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by an admission policy of the cluster (the ValidatingAdmissionPolicy follow-tags-veto)";
+    let refused = "tag \"stable\" moved from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by \
+                   an admission policy of the cluster (the ValidatingAdmissionPolicy follow-tags-veto)";
     let refused = ("TagNotFollowed".to_owned(), refused.to_owned());
     wait_for("the refusal is told", PATIENCE, async || {
         let warnings = case.warnings::<PackageVariant>("vetoed").await.map_err(|error| error.to_string())?;

@@ -71,11 +71,11 @@ async fn items_go_when_their_cluster_is_gone() -> Result<()> {
     case.until("the uninstallation has begun", &name, |item: &DeployItem| outcome(item).0 == "Deleting")
         .await?;
     case.create::<TargetSync>("another", &garden.sync(&json!({}))).await?;
-    until_error(&case, &first, "the namespace vanished has 2 TargetSyncs").await?;
+    until_error(&case, &first, "namespace vanished has 2 TargetSyncs").await?;
     case.delete::<TargetSync>("another").await?;
     case.gone::<TargetSync>("another").await?;
     garden.answer(500);
-    until_error(&case, &first, "nobody knows whether the cluster dev is still there: the source cluster:")
+    until_error(&case, &first, "cannot find out whether the cluster dev still exists: the source cluster:")
         .await?;
     garden.answer(0);
     let is_well = |item: &DeployItem| outcome(item) == ("Deleting".to_owned(), String::new());
@@ -110,9 +110,10 @@ async fn clusters_that_nobody_can_ask_for() -> Result<()> {
     let mut odd = kubeconfig("https://10.0.0.1:6443");
     odd["metadata"] = json!({"labels": {"landscaper.gardener.cloud/targetsync": "ok"}});
     case.create::<Target>("odd", &odd).await?;
-    for (target, expected) in
-        [("plain", "is not one that a TargetSync keeps"), ("odd", "has not the form https://api.NAME.DOMAIN")]
-    {
+    for (target, expected) in [
+        ("plain", "does not belong to a TargetSync"),
+        ("odd", "does not have the form https://api.NAME.DOMAIN"),
+    ] {
         let item = install(&case, target, target, "{skipUninstallIfClusterRemoved: true}").await?;
         assert_eq!(cluster_of(&item), None);
         let warnings = case.warnings::<DeployItem>(&item.metadata.name.clone().unwrap_or_default()).await?;

@@ -430,7 +430,7 @@ async fn a_plan_is_carried_out_as_it_was_shown() -> Result<()> {
     case.change::<PackageVariantSet>("example", &json!({"spec": listed(&["1", "2", "4"])["spec"]})).await?;
     has(&case, "example", &["a/1", "a/2", "a/4"]).await?;
     let (code, out, err) = apply(&hash).await?;
-    ensure!(code == 1 && err.contains("something else would happen by now"), "{code} {err}");
+    ensure!(code == 1 && err.contains("the plan has changed since it was printed"), "{code} {err}");
     ensure!(out.contains("1 created, 0 changed, 2 deleted, 1 unchanged"), "{out}");
     has(&case, "example", &["a/1", "a/2", "a/4"]).await?;
     let (_, _, hash) = plan(&["2", "3"]).await?;

@@ -246,7 +246,7 @@ impl Trial<'_> {
         ensure!(up::start(start).is_err(), "another checkout got the volumes");
         let log = start(&["logs", "bootstrap"]).output()?;
         let log = String::from_utf8_lossy(&log.stdout).into_owned();
-        ensure!(log.contains("hold the trial cluster of another checkout"), "{log}");
+        ensure!(log.contains("contain the trial cluster of another checkout"), "{log}");
         ensure!(fs::read_dir(other.path())?.next().is_none(), "something was written");
         self.up().map(drop)
     }

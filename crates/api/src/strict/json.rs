@@ -17,9 +17,9 @@ const NOWHERE: Position = Position { line: 1, column: 1 };
 /// Reason that a text is not a usable object. Messages quote names of fields, but no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    #[error("it is not JSON (line {line}, column {column})")]
+    #[error("not valid JSON (line {line}, column {column})")]
     Syntax { line: usize, column: usize },
-    #[error("a name of a field is given twice in one object (line {line}, column {column})")]
+    #[error("a field name occurs twice in one object (line {line}, column {column})")]
     Twice { line: usize, column: usize },
     /// Errors in the structure, at most fifty.
     #[error("{}", .0.join("; "))]
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for Seed {
         let (mut all, mut known) = (Vec::new(), HashSet::new());
         while let Some(key) = members.next_key::<String>()? {
             if !known.insert(key.clone()) {
-                return Err(A::Error::custom("a name is given twice"));
+                return Err(A::Error::custom("a field name occurs twice"));
             }
             let value = members.next_value_seed(Seed)?;
             all.push(Entry { key, key_position: NOWHERE, value });

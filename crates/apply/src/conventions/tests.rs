@@ -91,10 +91,10 @@ fn deployments() {
             full(&json!({"observedGeneration": 1})),
             Some("generation 2 is not observed yet (1)"),
         ),
-        (json!({}), full(&json!({})), Some("2 replicas are still to go")),
+        (json!({}), full(&json!({})), Some("2 surplus replicas are still running")),
         (json!({"replicas": 4}), full(&json!({})), Some("3 of 4 replicas are there")),
         (three.clone(), full(&json!({"updatedReplicas": 1})), Some("1 of 3 replicas are updated")),
-        (three.clone(), full(&json!({"replicas": 4})), Some("1 replicas are still to go")),
+        (three.clone(), full(&json!({"replicas": 4})), Some("1 surplus replicas are still running")),
         (three.clone(), full(&json!({"availableReplicas": 0})), Some("0 of 3 replicas are available")),
         (three.clone(), full(&json!({"readyReplicas": 2})), Some("2 of 3 replicas are ready")),
         (json!({"replicas": 0}), json!({"observedGeneration": 2}), None),
@@ -132,7 +132,7 @@ fn replica_sets() {
         (json!({"replicas": 2}), status(2), None),
         (json!({}), status(1), None),
         (json!({"replicas": 2}), status(1), Some("1 of 2 replicas are labelled")),
-        (json!({"replicas": 1}), status(2), Some("1 replicas are still to go")),
+        (json!({"replicas": 1}), status(2), Some("1 surplus replicas are still running")),
         (json!({"replicas": 1}), failing, Some("condition ReplicaFailure is True (FailedCreate)")),
         (json!({"replicas": 0}), json!({}), Some("generation 2 is not observed yet")),
     ];
@@ -178,7 +178,11 @@ fn daemon_sets() {
             (json!({}), status(2), None),
             (json!({}), status(1), Some("1 of 2 replicas are updated")),
             (json!({}), json!({}), Some("generation 2 is not observed yet")),
-            (json!({}), json!({"observedGeneration": 2}), Some("it is not known yet how many nodes want it")),
+            (
+                json!({}),
+                json!({"observedGeneration": 2}),
+                Some("the number of nodes that it runs on is not known yet"),
+            ),
             (json!({}), json!({"observedGeneration": 2, "desiredNumberScheduled": 0}), None),
         ],
     );
@@ -192,7 +196,7 @@ fn pods() {
         "v1",
         "Pod",
         &[
-            (json!({}), json!({}), Some("it does not run yet")),
+            (json!({}), json!({}), Some("it is not running yet")),
             (json!({}), json!({"phase": "Succeeded"}), None),
             (json!({}), json!({"phase": "Failed"}), Some("it has failed: its phase is Failed")),
             (json!({}), json!({"phase": "Running", "conditions": ready("True")}), None),
@@ -204,7 +208,7 @@ fn pods() {
             (
                 json!({}),
                 json!({"phase": "Running", "conditions": ready("False"), "containerStatuses": looping}),
-                Some("it has failed: a container ends again and again (CrashLoopBackOff)"),
+                Some("it has failed: a container crashes repeatedly (CrashLoopBackOff)"),
             ),
             (
                 json!({}),

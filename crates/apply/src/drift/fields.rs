@@ -194,12 +194,12 @@ pub(crate) fn told(changes: &[FieldChange]) -> String {
         };
         match manager {
             Some(manager) => format!("{manager} {verb} {}", paths.join(", ")),
-            None => format!("somebody {verb} {}", paths.join(", ")),
+            None => format!("an unknown manager {verb} {}", paths.join(", ")),
         }
     });
     let mut text = clauses.collect::<Vec<_>>().join("; ");
     if changes.len() > MOST_TOLD {
-        text.push_str(&format!("; and {} fields more", changes.len() - MOST_TOLD));
+        text.push_str(&format!("; and {} more fields", changes.len() - MOST_TOLD));
     }
     text
 }

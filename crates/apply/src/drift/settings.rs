@@ -71,7 +71,7 @@ impl Drift {
         for (index, rule) in self.ignore.iter().enumerate() {
             let path = format!("drift.ignore[{index}]");
             if rule.fits_all() && rule.json_pointers.is_none() {
-                problems.push(format!("{path}: fits every object; drift: ignore says so"));
+                problems.push(format!("{path}: matches every object; set drift to ignore instead"));
             }
             let pointers = rule.json_pointers.as_deref().unwrap_or_default();
             if rule.json_pointers.is_some() && pointers.is_empty() {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_without_values() {
         for (rule, part) in [
-            (json!({}), "drift.ignore[0]: fits every object"),
+            (json!({}), "drift.ignore[0]: matches every object"),
             (json!({"kind": "canary", "jsonPointers": []}), "jsonPointers: must not be empty"),
             (json!({"jsonPointers": ["canary"]}), "jsonPointers[0]: must be a JSON pointer"),
             (json!({"jsonPointers": ["/a~2"]}), "jsonPointers[0]: must be a JSON pointer"),

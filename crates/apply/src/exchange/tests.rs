@@ -133,7 +133,7 @@ async fn a_silent_server_is_not_asked() {
     assert!(requests.lock().unwrap().is_empty());
     // An answered error with the same text is not an unasked request: its text comes from the
     // server.
-    let said = json!({"kind": "Status", "code": 500, "reason": "it is busy", "message": "it is busy"});
+    let said = json!({"kind": "Status", "code": 500, "reason": "the server is busy", "message": "the server is busy"});
     let (cluster, _) = server(vec![(500, None, vec![said.to_string()])]);
     let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
     assert!(matches!(error, ApiError::Transient { .. }), "{error:?}");
@@ -171,7 +171,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
     for _ in 0..3 {
         let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
         assert_eq!(error, unasked("get", Unasked::Resting { seconds: 60 }));
-        assert!(error.to_string().contains("left alone for 60 s (Retry-After)"), "{error}");
+        assert!(error.to_string().contains("asked for a pause of 60 s (Retry-After)"), "{error}");
     }
     assert!(cluster.rest().is_some());
     // A cluster with another field manager shares the pause.
@@ -195,7 +195,7 @@ async fn a_server_that_stays_busy() {
         let error = cluster.create(&kind(), &object).await.unwrap_err();
         assert_eq!(error == unasked("create", Unasked::Busy), is_unasked, "{status}: {error:?}");
         assert!(is_unasked || matches!(error, ApiError::Transient { .. }), "{error:?}");
-        assert!(error.to_string().ends_with(": it is busy"), "{error}");
+        assert!(error.to_string().ends_with(": the server is busy"), "{error}");
         assert_eq!(requests.lock().unwrap().len(), tries);
     }
     let (cluster, requests) = server(vec![(503, None, vec!["try later".to_owned()]); 5]);
@@ -225,7 +225,7 @@ async fn a_busy_server_does_not_lack_kinds() {
         let (cluster, _) = server(answers);
         let error = cluster.versions().await.unwrap_err();
         assert!(
-            matches!(error, ApiError::Unasked { .. }) && error.to_string().contains("it is busy"),
+            matches!(error, ApiError::Unasked { .. }) && error.to_string().contains("the server is busy"),
             "{error}"
         );
     }

@@ -139,7 +139,7 @@ fn blueprint_of(checker: &mut Checker<'_>, child: &Child) -> Vec<Finding> {
     let Some(tree) = blueprint.and_then(|blueprint| blueprint.filesystem.get()) else { return Vec::new() };
     let problem = match Filesystem::from_inline(tree) {
         _ if checker.children.len() >= DEEPEST => {
-            format!("blueprints are written into each other more than {DEEPEST} levels deep")
+            format!("blueprints are nested more than {DEEPEST} levels deep")
         }
         Ok(files) => {
             let name = child.template.name().to_owned();

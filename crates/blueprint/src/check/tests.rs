@@ -203,16 +203,17 @@ made: {<<: (( &template )), inner: (( &state ( 1 ) )), broken: (( 1 + ))}
     let lost = |line: &str, why: &str| {
         format!("warning: s.yaml:{line} deployExecutions[0][s]: &state has no effect: {why}")
     };
-    let only =
-        |field: &str| format!("only fields of the root are stored; mark \"{field}\", or move this there");
+    let only = |field: &str| {
+        format!("only fields of the root are stored; mark \"{field}\", or move this node to the root")
+    };
     assert_eq!(
         findings("deployExecutions: [{name: s, type: Spiff, file: s.yaml}]", &[("s.yaml", spiff)]),
         [
             lost("3 \"(( &state ( 1 ) ))}\"", &only("deep")),
             lost("5 \"(( &state ( 1 ) ))\"", &only("list")),
             lost("10 \"(( &state )), a: 1}\"", &only("entry")),
-            lost("11 \"(( &temporary &state ( 1 ) ))\"", "what is marked &temporary, too, is not stored"),
-            lost("12 \"(( &local &state ( 1 ) ))\"", "what is marked &local, too, is not stored"),
+            lost("11 \"(( &temporary &state ( 1 ) ))\"", "a node that is also marked &temporary is not stored"),
+            lost("12 \"(( &local &state ( 1 ) ))\"", "a node that is also marked &local is not stored"),
             "warning: s.yaml:13 \"(( 1 + ))}\" deployExecutions[0][s]: parse error near symbol 5 - symbol 6: ' '"
                 .to_owned(),
         ]
@@ -220,7 +221,7 @@ made: {<<: (( &template )), inner: (( &state ( 1 ) )), broken: (( 1 + ))}
     let whole =
         findings("exportExecutions: [{name: s, type: Spiff, template: '{<<: (( &state )), a: 1}'}]", &[]);
     assert!(
-        whole.len() == 1 && whole[0].ends_with("the root is not stored as a whole, mark fields of it"),
+        whole.len() == 1 && whole[0].ends_with("the root is not stored as a whole; mark fields of it"),
         "{whole:?}"
     );
     let import =

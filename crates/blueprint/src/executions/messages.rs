@@ -100,7 +100,9 @@ impl Executions<'_> {
         let names: Vec<String> = names.into_iter().map(shown).collect();
         let (kind, executor) = (execution.kind.label(), &execution.executor.name);
         let (names, known) = (names.join(", "), known.join(" and "));
-        let message = format!("{kind} {executor:?}: {names} of the output is not read, only {known}");
+        let message = format!(
+            "{kind} {executor:?}: {names} in the output is unknown and ignored; only {known} are read"
+        );
         self.warnings.push(message);
     }
 }

@@ -175,8 +175,15 @@ fn spiff_fails() {
             "unresolved nodes:\n\t(( imports.nope ))\tin template\ta\t()\t*'imports.nope' not found\n\
              template input:\n",
         ),
-        ("5", "error while decoding templated execution: the output is no YAML map (execution \"main\")"),
-        ("(( imports.name ))", "error while decoding templated execution: the output is no YAML map"),
+        (
+            "5",
+            "error while decoding templated execution: the output of the template is not a YAML map (execution \
+             \"main\")",
+        ),
+        (
+            "(( imports.name ))",
+            "error while decoding templated execution: the output of the template is not a YAML map",
+        ),
         ("\"a: 1\\n---\\nb: 2\"", "multi document not possible\ntemplate input:\n"),
         (
             "{deployItems: {}}",
@@ -370,9 +377,9 @@ fn undecodable_exports() {
         run(ExecutionKind::Export, &executors, &json!({}), &[]).result.unwrap_err()
     };
     for (type_name, template, expected) in [
-        ("GoTemplate", "text", "the output is no YAML map (execution \"main\")"),
+        ("GoTemplate", "text", "the output of the template is not a YAML map (execution \"main\")"),
         ("GoTemplate", "'exports: 5'", "exports: a map is expected (execution \"main\")"),
-        ("Spiff", "5", "the output is no YAML map (execution \"main\")"),
+        ("Spiff", "5", "the output of the template is not a YAML map (execution \"main\")"),
         ("Spiff", "{exports: [1]}", "exports: a map is expected (execution \"main\")"),
     ] {
         assert_eq!(failed(type_name, template), expected, "{template}");

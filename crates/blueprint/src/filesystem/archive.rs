@@ -29,13 +29,13 @@ impl Default for ArchiveLimits {
 pub enum ArchiveError {
     #[error("the archive is broken: {0}")]
     Broken(String),
-    #[error("the archive holds more than {0} bytes")]
+    #[error("the archive contains more than {0} bytes")]
     TooLarge(u64),
-    #[error("the archive holds more than {0} entries")]
+    #[error("the archive contains more than {0} entries")]
     TooMany(usize),
     #[error("the archive entry {0} leads out of the archive")]
     Escapes(String),
-    #[error("the archive holds an entry that cannot be: {0}")]
+    #[error("the archive contains an invalid entry: {0}")]
     Path(PathError),
 }
 

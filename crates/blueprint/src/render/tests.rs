@@ -102,7 +102,10 @@ fn import_executions_refuse() {
             "bindings: [a]",
             "error while decoding templated execution: bindings: a map is expected (execution \"e0\")",
         ),
-        ("text", "error while decoding templated execution: the output is no YAML map (execution \"e0\")"),
+        (
+            "text",
+            "error while decoding templated execution: the output of the template is not a YAML map (execution \"e0\")",
+        ),
     ] {
         check_error(&import_executions(&[template]), "{}", &format!("{prefix} {expected}"));
     }
@@ -216,7 +219,8 @@ fn deploy_executions() {
         (vec!["deployItems: []\nstate: {}".into(), "state: null".into()], ""),
         (
             vec![item("a") + "\ndeployItem: []"],
-            "a; deploy execution \"e0\": \"deployItem\" of the output is not read, only deployItems and state",
+            "a; deploy execution \"e0\": \"deployItem\" in the output is unknown and ignored; only deployItems and \
+             state are read",
         ),
         (vec!["items: []".into()], "; deploy execution \"e0\": the output has no key deployItems"),
         (
@@ -268,7 +272,10 @@ fn what_is_not_read_is_told() {
     let warnings = rendered(&blueprint, "{}").unwrap().warnings;
     assert_eq!(
         warnings,
-        ["import execution \"e0\": \"binding\" of the output is not read, only bindings and errors"]
+        [
+            "import execution \"e0\": \"binding\" in the output is unknown and ignored; only bindings and errors are \
+             read"
+        ]
     );
 }
 

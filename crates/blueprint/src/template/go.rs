@@ -134,7 +134,7 @@ fn functions() -> Functions {
 }
 
 fn surroundings<'c>(context: &'c Context<'_>) -> Result<&'c Surroundings, CallError> {
-    context.host().ok_or_else(|| "there is no blueprint that the function could work on".into())
+    context.host().ok_or_else(|| "this function works only in a template of a blueprint".into())
 }
 
 fn add_files(functions: &mut Functions) {

@@ -44,7 +44,8 @@ fn output_documents() {
     for template in ["text", "- a", "5", "true"] {
         assert_eq!(
             run(template, &json!({})).unwrap_err().to_string(),
-            "error while decoding templated execution: the output is no YAML map (execution \"main\")",
+            "error while decoding templated execution: the output of the template is not a YAML map (execution \
+             \"main\")",
         );
     }
     for template in ["a: [", "a: b: c", "a: .inf", "{{ b64dec \"/w==\" }}"] {

@@ -31,7 +31,7 @@ pub enum Target {
 pub enum TargetError {
     #[error("{0:?} is neither tcp://HOST:PORT nor http://HOST:PORT/PATH")]
     Scheme(String),
-    #[error("{0:?} names no port; write HOST:PORT")]
+    #[error("{0:?} has no port; write HOST:PORT")]
     Port(String),
 }
 
@@ -90,8 +90,8 @@ impl Target {
 }
 
 fn connect(address: &str, limit: Duration) -> Result<TcpStream, String> {
-    let found = address.to_socket_addrs().map_err(|_| "its name is not known".to_owned())?;
-    let mut reason = "its name has no address".to_owned();
+    let found = address.to_socket_addrs().map_err(|_| "unknown host name".to_owned())?;
+    let mut reason = "the host name has no address".to_owned();
     for address in found {
         match TcpStream::connect_timeout(&address, limit) {
             Ok(stream) => return Ok(stream),
@@ -131,13 +131,13 @@ fn status(mut stream: TcpStream, address: &str, path: &str) -> Result<(), String
                 format!("HTTP {code}: {}", body.replace('\n', ", "))
             })
         }
-        None => Err("it does not speak HTTP".to_owned()),
+        None => Err("the answer is not HTTP".to_owned()),
     }
 }
 
 fn words(error: &std::io::Error) -> String {
     match error.kind() {
-        ErrorKind::ConnectionRefused => "nobody listens".to_owned(),
+        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "no answer".to_owned(),
         _ => error.to_string(),
     }
@@ -192,7 +192,7 @@ mod tests {
             ask("HTTP/1.1 503 Service Unavailable\r\nx: y\r\n\r\nwaits for: stream\n"),
             Err("HTTP 503: waits for: stream".to_owned())
         );
-        assert_eq!(ask("SSH-2.0-x\r\n"), Err("it does not speak HTTP".to_owned()));
+        assert_eq!(ask("SSH-2.0-x\r\n"), Err("the answer is not HTTP".to_owned()));
     }
 
     #[test]
@@ -201,8 +201,8 @@ mod tests {
         let target = Target::Tcp { address: listener.local_addr().unwrap().to_string() };
         assert_eq!(target.ask(Duration::from_secs(5)), Ok(()));
         drop(listener);
-        assert_eq!(target.ask(Duration::from_secs(5)), Err("nobody listens".to_owned()));
+        assert_eq!(target.ask(Duration::from_secs(5)), Err("connection refused".to_owned()));
         let unknown = Target::Tcp { address: "nobody.invalid:1".to_owned() };
-        assert_eq!(unknown.ask(Duration::from_secs(5)), Err("its name is not known".to_owned()));
+        assert_eq!(unknown.ask(Duration::from_secs(5)), Err("unknown host name".to_owned()));
     }
 }

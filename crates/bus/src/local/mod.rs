@@ -123,7 +123,7 @@ impl LocalBus {
         for (sequence, message) in found {
             match stored(sequence, &message) {
                 Ok(stored) => visitor(stored),
-                Err(error) => tracing::warn!(%error, "skipped"),
+                Err(error) => tracing::warn!(%error, "a message cannot be read and is skipped"),
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ impl LocalWork {
                     }
                     Ok(_) => store.ack(name, sequence),
                     Err(error) => {
-                        tracing::error!(%error, "dropped");
+                        tracing::error!(%error, "an event cannot be read and is dropped from the work queue");
                         store.ack(name, sequence);
                     }
                 }

@@ -89,7 +89,7 @@ impl Part {
                     self.head = Some(*message).filter(|message| message.sequence <= last);
                     return Ok(self.head.is_some());
                 }
-                "a message was lost on the way".to_owned()
+                "a message was lost in transit".to_owned()
             }
             Pulled::Empty => return Ok(false),
             Pulled::Lost(reason) => reason,

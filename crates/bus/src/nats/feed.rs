@@ -117,14 +117,14 @@ impl NatsFeed {
                     if message.consumer_sequence == open.consumer_sequence {
                         return self.take(*message);
                     }
-                    "a message was lost on the way".to_owned()
+                    "a message was lost in transit".to_owned()
                 }
                 // The server ends a request without a message when the stream has no more for this
                 // feed.
                 Pulled::Empty => return Step::CaughtUp,
                 Pulled::Lost(reason) => reason,
             };
-            tracing::debug!(lost, "the index feed opens again");
+            tracing::debug!(lost, "reopening the feed of the index");
             self.open = None;
         }
     }

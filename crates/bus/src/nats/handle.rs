@@ -41,11 +41,11 @@ impl NatsHandle {
         // Without a connection the client would buffer the answer and block its sender. The server
         // delivers the message again anyway.
         if !self.bus.is_connected() {
-            tracing::debug!("an answer to the bus is dropped: there is no connection");
+            tracing::debug!("answer to a message dropped: the service is not connected to NATS");
             return;
         }
         if let Err(error) = self.bus.client.publish(self.reply.clone(), kind.into()).await {
-            tracing::debug!(%error, "an answer to the bus is dropped");
+            tracing::debug!(%error, "answer to a message dropped: it cannot be sent");
         }
     }
 }

@@ -148,7 +148,7 @@ impl ConnectionState {
                 self.set_connect_error("authorization violation");
             }
             Event::ServerError(ServerError::Other(text)) if text.to_lowercase().contains("permissions") => {
-                tracing::warn!(text, "NATS: denied");
+                tracing::warn!(text, "the NATS server denied a request: check the permissions of the user");
                 // Sending fails when no request is waiting, which is fine.
                 let _ = self.denials.send(text.to_lowercase());
             }
@@ -319,8 +319,11 @@ impl NatsBus {
             return BusError::Login { server };
         }
         let was_there = *self.connection.connections.borrow() > 0;
-        let unknown =
-            if was_there { "the connection was lost" } else { "it takes connections and says nothing" };
+        let unknown = if was_there {
+            "the connection was lost"
+        } else {
+            "the server accepts connections but does not answer"
+        };
         let reason = match unreachable(&self.addresses).await {
             Some(cause) => cause,
             None => self.connection.connect_error().unwrap_or_else(|| unknown.to_owned()),
@@ -456,7 +459,7 @@ fn servers(url: &str) -> Result<Vec<ServerAddr>, BusError> {
         .map(|one| {
             one.trim().parse().map_err(|error| {
                 // Leave the address out of the message: it may contain a password.
-                BusError::Options(format!("an address of the server cannot be read: {error}"))
+                BusError::Options(format!("an address of the server is not valid: {error}"))
             })
         })
         .collect()

@@ -69,7 +69,7 @@ impl NatsBus {
         let consumers = self.consumers().await?;
         let strays = strays(&consumers);
         for (name, why) in &strays {
-            tracing::warn!(consumer = name, why, "deleting a consumer of the stream");
+            tracing::warn!(consumer = name, why, "deleting a stray consumer of the stream");
             match self.delete_consumer(STREAM, name).await {
                 Ok(()) => {}
                 Err(error) if error.is_missing_consumer() => {}
@@ -101,25 +101,28 @@ fn strays(consumers: &[ConsumerInfo]) -> Vec<(&str, &'static str)> {
     let mut why = |consumer: &ConsumerInfo| {
         let purpose = Purpose::of(&consumer.name);
         if consumer.threshold() > QUEUE_INACTIVE {
-            return Some("it may be idle for longer than the stream allows");
+            return Some("its inactivity threshold is longer than the stream allows");
         }
         if purpose != Purpose::Unknown && consumer.is_pushed() {
-            return Some("it has the server write where its user may not");
+            return Some("the server would deliver to a subject that its user may not write");
         }
         match purpose {
             Purpose::Queue => None,
             Purpose::Reader if consumer.threshold() > READER_INACTIVE || consumer.threshold().is_zero() => {
-                Some("it may be idle for longer than a reader")
+                Some("its inactivity threshold is longer than that of a reader")
             }
             Purpose::Reader => None,
-            Purpose::Kind if !kinds.insert(consumer.filters().join(" ")) => Some("its kind has an older one"),
+            Purpose::Kind if !kinds.insert(consumer.filters().join(" ")) => {
+                Some("an older consumer for the same kind exists")
+            }
             Purpose::Kind => None,
             // The server itself deletes foreign consumers that have a threshold, so only permanent
             // ones count.
             Purpose::Unknown if consumer.threshold().is_zero() => {
                 kept += 1;
-                (kept > MOST_UNKNOWN)
-                    .then_some("there are too many that nobody of Groundwork made, and older ones stay")
+                (kept > MOST_UNKNOWN).then_some(
+                    "the limit for consumers that Groundwork did not create is reached, and older ones have priority",
+                )
             }
             Purpose::Unknown => None,
         }

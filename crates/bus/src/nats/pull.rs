@@ -141,14 +141,14 @@ impl Puller {
                 return Pulled::Empty;
             }
             if self.is_stale {
-                return Pulled::Lost("it was not asked for a while".to_owned());
+                return Pulled::Lost("the reader paused for too long".to_owned());
             }
             let answer = tokio::select! {
                 biased;
                 answer = self.answers.next() => answer,
-                _ = self.connections.changed() => return Pulled::Lost("the connection was made again".to_owned()),
+                _ = self.connections.changed() => return Pulled::Lost("the connection was re-established".to_owned()),
                 () = tokio::time::sleep_until(self.heard + HEARTBEAT_TIMEOUT) => {
-                    return Pulled::Lost("the server is silent".to_owned());
+                    return Pulled::Lost("the server stopped answering".to_owned());
                 }
             };
             let Some(answer) = answer else { return Pulled::Lost("the subscription ended".to_owned()) };
@@ -188,9 +188,7 @@ impl Puller {
 
     fn received(&self, message: async_nats::Message) -> Result<Received, String> {
         let message = jetstream::Message { message, context: self.bus.context.clone() };
-        let info = message
-            .info()
-            .map_err(|error| format!("a message without an address for its answer: {error}"))?;
+        let info = message.info().map_err(|error| format!("a message has no reply subject: {error}"))?;
         let (sequence, consumer_sequence) = (info.stream_sequence, info.consumer_sequence);
         let attempts = u64::try_from(info.delivered).unwrap_or(1);
         let (pending, time) = (info.pending, timestamp(info.published.unix_timestamp_nanos()));

@@ -77,7 +77,9 @@ impl Drop for Reader {
                 // A foreign server may not allow the deletion, and each refusal adds a log line on
                 // both sides; so stop trying.
                 Err(BusError::Denied { .. }) => bus.deletes_consumers.store(false, Ordering::Relaxed),
-                Err(error) => tracing::debug!(%error, name, "the consumer is left to the server"),
+                Err(error) => {
+                    tracing::debug!(%error, name, "a consumer cannot be deleted; the server deletes it when it is idle")
+                }
                 Ok(()) => {}
             }
         });

@@ -141,7 +141,7 @@ impl NatsBus {
             // A foreign server may not allow the sweep. If a consumer then blocks the limits, the
             // server reports that.
             Err(error @ BusError::Denied { .. }) => {
-                tracing::warn!(%error, "the consumers of the stream are not swept");
+                tracing::warn!(%error, "stray consumers of the stream cannot be deleted");
             }
             Err(error) => return Err(error),
         }
@@ -153,7 +153,11 @@ impl NatsBus {
         let created = match self.info_of(stream).await {
             Ok(info) if not_kept(wanted, &info.config).is_empty() => false,
             Ok(info) => {
-                tracing::info!(stream, changes = not_kept(wanted, &info.config), "correcting the stream");
+                tracing::info!(
+                    stream,
+                    changes = not_kept(wanted, &info.config),
+                    "correcting the settings of the stream"
+                );
                 let mut config = info.config;
                 if let (Some(config), Some(wanted)) = (config.as_object_mut(), wanted.as_object()) {
                     config.extend(wanted.clone());
@@ -287,7 +291,7 @@ impl NatsBus {
         let mut backlog = Backlog::open(self, subjects, 1, last).await?;
         while let Some(message) = backlog.next().await? {
             if let Err(error) = visitor(message) {
-                tracing::warn!(%error, "skipped");
+                tracing::warn!(%error, "a message cannot be read and is skipped");
             }
         }
         Ok(())
@@ -311,7 +315,7 @@ impl NatsBus {
                     Pulled::Message(message) => match visitor(*message) {
                         Ok(ControlFlow::Continue(())) => {}
                         Ok(ControlFlow::Break(())) => return Ok(()),
-                        Err(error) => tracing::warn!(%error, "skipped"),
+                        Err(error) => tracing::warn!(%error, "a message cannot be read and is skipped"),
                     },
                     Pulled::Empty => return Ok(()),
                     Pulled::Lost(reason) => {

@@ -128,7 +128,7 @@ impl NatsWork {
                     self.may_have_more = false;
                 }
                 Pulled::Lost(reason) => {
-                    tracing::debug!(reason, consumer = self.consumer, "the work queue opens again");
+                    tracing::debug!(reason, consumer = self.consumer, "reopening the work queue");
                     set_problem(&self.problem, Some(reason));
                     self.open = None;
                     self.may_have_more = self.pulled.is_empty();
@@ -163,7 +163,7 @@ impl NatsWork {
             Ok(_) => handle.terminate().await,
             Err(reason) => {
                 let error = BusError::Message { sequence, subject: subject.to_string(), reason };
-                tracing::error!(%error, "dropped");
+                tracing::error!(%error, "an event cannot be read and is dropped from the work queue");
                 handle.terminate().await;
             }
         }

@@ -153,10 +153,10 @@ fn resources_by_name() {
     assert_eq!(descriptor.resource("bp").unwrap().type_name, "blueprint");
     for (name, reason) in [
         ("nope", r#"not found; the component has "bp", "image", "twin", "twin""#),
-        ("image", r#"the name alone does not identify it; found {"arch":"arm","name":"image"}"#),
+        ("image", r#"several resources have this name; found {"arch":"arm","name":"image"}"#),
         (
             "twin",
-            r#"the name alone does not identify it; found {"name":"twin","version":"v1"}, {"name":"twin","version":"v2"}"#,
+            r#"several resources have this name; found {"name":"twin","version":"v1"}, {"name":"twin","version":"v2"}"#,
         ),
     ] {
         let text = descriptor.resource(name).unwrap_err().to_string();

@@ -68,7 +68,7 @@ fn short_forms() {
 fn malformed_configurations() {
     let resolver = |rule: &str| format!("{{type: ocm.config.ocm.software, resolvers: [{rule}]}}");
     for (text, start) in [
-        ("a: [".to_owned(), "it is no valid YAML: line 1"),
+        ("a: [".to_owned(), "not valid YAML: line 1"),
         ("[]".to_owned(), "document: a map is expected"),
         ("{}".to_owned(), "type: must be set"),
         ("{type: generic.config.ocm.software/v1, configurations: {}}".to_owned(), "configurations: a list"),

@@ -217,13 +217,13 @@ fn certificates() {
     with(&store, |resolver, version| verify(resolver, version, "release", &under(&root, 1500))).unwrap();
     assert!(refused(&store, "release", &under(&root, 3000)).contains("not valid at this time"));
     let stranger = certificate("authority", true, &key, None);
-    assert!(refused(&store, "release", &under(&stranger, 1500)).contains("is signed by none"));
-    assert!(refused(&store, "release", &under("nothing", 1500)).contains("holds none in PEM"));
+    assert!(refused(&store, "release", &under(&stranger, 1500)).contains("is not signed by any"));
+    assert!(refused(&store, "release", &under("nothing", 1500)).contains("contain no PEM certificate"));
     assert!(refused(&store, "release", &TrustAnchor::default()).contains("neither a public key nor"));
     let mut other = store.clone();
     other.descriptors.get_mut("e.org/shop:1.0.0").unwrap()["signatures"][0]["signature"]["issuer"] =
         json!("CN=else.org");
-    assert!(refused(&other, "release", &under(&root, 1500)).contains("names \"CN=else.org\" as its issuer"));
+    assert!(refused(&other, "release", &under(&root, 1500)).contains("names the issuer \"CN=else.org\""));
 }
 
 /// The error names an unknown algorithm.
@@ -241,16 +241,16 @@ fn unknown_algorithms() {
         (
             "/signatures/0/digest/normalisationAlgorithm",
             "jsonNormalisation/v9",
-            "\"jsonNormalisation/v9\" is not known",
+            "\"jsonNormalisation/v9\" is not supported",
         ),
-        ("/signatures/0/digest/hashAlgorithm", "MD5", "\"MD5\" is not known"),
+        ("/signatures/0/digest/hashAlgorithm", "MD5", "\"MD5\" is not supported"),
         ("/signatures/0/signature/algorithm", "sigstore", "\"sigstore\" is not supported"),
-        ("/signatures/0/signature/value", "xyz", "is not written in hex"),
-        ("/component/resources/0/digest/normalisationAlgorithm", "x/v1", "\"x/v1\" is not known"),
+        ("/signatures/0/signature/value", "xyz", "is not hexadecimal"),
+        ("/component/resources/0/digest/normalisationAlgorithm", "x/v1", "\"x/v1\" is not supported"),
         (
             "/component/resources/2/digest/normalisationAlgorithm",
             "genericBlobDigest/v1",
-            "which is behind the access",
+            "its access (of unknown type",
         ),
     ] {
         let message = altered(pointer, value);

@@ -98,7 +98,8 @@ async fn a_full_queue_drops_and_says_so() {
     let part = JournalPart::Jobs { key, jobs: vec!["j".to_owned()] };
     let texts: Vec<_> =
         bus.read_journal(&part, 10).await.unwrap().into_iter().map(|entry| entry.text).collect();
-    let loss = "2 entries of the renderer were lost since 1970-01-01T00:00:00Z, perhaps some of this job";
+    let loss = "2 entries of the renderer were lost since 1970-01-01T00:00:00Z, and some of them may belong to this \
+                job";
     assert_eq!(texts, ["1", "2", loss], "a loss is told of once");
     let metrics = registry.encode().unwrap();
     for (outcome, count) in [("written", 2), ("dropped", 2), ("lost", 0)] {

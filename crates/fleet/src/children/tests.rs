@@ -206,7 +206,7 @@ fn losing_more_than_a_given_share_is_confirmed() {
     let mut guarded = three(Some(49));
     assert_eq!(
         planned(&guarded, &children, &[]).guarded.unwrap(),
-        "2 of 4 package variants would be deleted, and spec.maxDeletePercent is 49: to allow it, set the annotation \
+        "2 of 4 package variants would be deleted, but spec.maxDeletePercent is 49: to allow it, set the annotation \
          groundwork/confirm-delete to \"2\""
     );
     guarded.annotations_mut().insert(CONFIRM_DELETE.to_owned(), "2".to_owned());

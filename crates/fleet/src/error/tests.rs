@@ -94,7 +94,8 @@ fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> 
         (
             E::NoStore,
             "StoreUnavailable",
-            "package revisions are not drafted: there is no package store",
+            "package revisions are not drafted: no package store is configured; start the variant service with \
+             --package-store or --porch",
             Some([1, 2, 60]),
         ),
         (blocked, "DeletionBlocked", "cannot delete \"a\": x; cannot delete \"b\": y", Some([1, 2, 300])),

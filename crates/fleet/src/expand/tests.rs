@@ -285,7 +285,9 @@ fn failures_name_field_and_place() {
         )
     );
     assert!(
-        error(&with(json!({"labelExprs": {"key": "a", "valueExpr": "'b c'"}}))).1.contains("is no label")
+        error(&with(json!({"labelExprs": {"key": "a", "valueExpr": "'b c'"}})))
+            .1
+            .contains("is not a valid label")
     );
     assert_eq!(
         error(&json!([])),
@@ -480,5 +482,5 @@ fn sites_of_all_targets_are_counted() {
     assert_eq!(expansion(&json!([target(0)])).unwrap().variants.len(), 25_000);
     let (reason, message) = error(&json!([target(0), target(0)]));
     assert_eq!(reason, "UnexpectedError");
-    assert_eq!(message, "the set targets more than 40000 package variants: split it");
+    assert_eq!(message, "the set targets more than 40000 package variants: split it into several sets");
 }

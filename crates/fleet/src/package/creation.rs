@@ -48,15 +48,18 @@ pub enum CreationError {
         "a task of type {0:?} cannot create a package revision; use `init`, `clone`, `edit` or `upgrade`"
     )]
     TaskType(String),
-    #[error("the task of type {kind:?} does not say {member}")]
+    #[error("the task of type {kind:?} does not specify {member}")]
     Incomplete { kind: &'static str, member: &'static str },
-    #[error("workspaceName {0:?} is no DNS label; use at most 63 lower-case letters, digits and `-`")]
+    #[error("workspaceName {0:?} is not a DNS label; use at most 63 lower-case letters, digits and `-`")]
     Workspace(String),
     #[error(
-        "package path {0:?} is no name; use lower-case letters, digits, `-` and single `/`, at most 63 characters besides `/`"
+        "package path {0:?} is not valid; use lower-case letters, digits, `-` and single `/`, at most 63 characters \
+         besides `/`"
     )]
     Path(String),
-    #[error("package revision name {0:?} is no DNS subdomain")]
+    #[error(
+        "package revision name {0:?} is not a DNS subdomain; use lower-case letters, digits, `-` and `.`"
+    )]
     Name(String),
     #[error(
         "workspaceName {0:?} is the name of the repository's branch, whose head has this name: choose another one"
@@ -305,12 +308,12 @@ mod tests {
             (
                 "cache",
                 "W",
-                "workspaceName \"W\" is no DNS label; use at most 63 lower-case letters, digits and `-`",
+                "workspaceName \"W\" is not a DNS label; use at most 63 lower-case letters, digits and `-`",
             ),
             (
                 "cache",
                 "",
-                "workspaceName \"\" is no DNS label; use at most 63 lower-case letters, digits and `-`",
+                "workspaceName \"\" is not a DNS label; use at most 63 lower-case letters, digits and `-`",
             ),
             (
                 "dns",
@@ -405,14 +408,14 @@ mod tests {
             (
                 "new",
                 json!([{"type": "clone", "clone": {"upstreamRef": {"git": {"repo": "u"}}}}]),
-                "the task of type \"clone\" does not say git.ref",
+                "the task of type \"clone\" does not specify git.ref",
             ),
             (
                 "new",
                 json!([{"type": "clone", "clone": {"upstreamRef": {"type": "oci", "oci": {"image": "i"}}}}]),
                 "clone from OCI is not implemented",
             ),
-            ("new", json!([{"type": "clone"}]), "the task of type \"clone\" does not say clone"),
+            ("new", json!([{"type": "clone"}]), "the task of type \"clone\" does not specify clone"),
             (
                 "new",
                 json!([{"type": "push"}]),
@@ -442,7 +445,7 @@ mod tests {
         check(
             "dns",
             &json!([{"type": "edit", "edit": {}}]),
-            "the task of type \"edit\" does not say edit.sourceRef",
+            "the task of type \"edit\" does not specify edit.sourceRef",
         );
     }
 

@@ -32,7 +32,7 @@ pub enum SetError {
     EndsWithComma(String),
     #[error("key map {0:?} has no value")]
     EmptyTable(String),
-    #[error("error parsing index: {0:?} is no number")]
+    #[error("error parsing index: {0:?} is not a number")]
     Index(String),
     #[error("index of {0} is greater than maximum supported index of {LARGEST_INDEX}")]
     LargeIndex(usize),
@@ -42,9 +42,9 @@ pub enum SetError {
     UnendedList,
     #[error("value name nested level is greater than maximum supported nested level of {DEEPEST}")]
     TooDeep,
-    #[error("unable to parse key: {0:?} holds something else already")]
+    #[error("unable to parse key: {0:?} already has a value of another type")]
     OtherKind(String),
-    #[error("the value of {0:?} is no JSON")]
+    #[error("the value of {0:?} is not valid JSON")]
     Json(String),
     #[error("{0}")]
     File(String),
@@ -308,8 +308,8 @@ mod tests {
         check("a", r#"key "a" has no value"#);
         check("a,b=1", r#"key "a" has no value (cannot end with ,)"#);
         check("a={1", "list must terminate with '}'");
-        check("a=1,a.b=2", r#"unable to parse key: "a" holds something else already"#);
-        check("a[-1]=1", r#"error parsing index: "-1" is no number"#);
+        check("a=1,a.b=2", r#"unable to parse key: "a" already has a value of another type"#);
+        check("a[-1]=1", r#"error parsing index: "-1" is not a number"#);
         check("a[70000]=1", "index of 70000 is greater than maximum supported index of 65536");
         assert_eq!(set(Setter::Typed, &["a={1,2}", "a[1]=3"]), r#"{"a":[1,3]}"#);
     }
@@ -321,6 +321,6 @@ mod tests {
         assert_eq!(set(Setter::File, &["a=f,b=g"]), r#"{"a":"<f>","b":"<g>"}"#);
         let json = [r#"a={"k":[1,null]} ,b="x",c="#];
         assert_eq!(set(Setter::Json, &json), r#"{"a":{"k":[1.0,null]},"b":"x","c":null}"#);
-        assert_eq!(set(Setter::Json, &["a.b={"]), r#"the value of "a.b" is no JSON"#);
+        assert_eq!(set(Setter::Json, &["a.b={"]), r#"the value of "a.b" is not valid JSON"#);
     }
 }

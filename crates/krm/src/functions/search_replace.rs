@@ -67,9 +67,9 @@ impl Search {
                 "by-value" => search.value = Some(value),
                 "by-value-regex" => {
                     let regex = Regex::new(&value);
-                    search.regex = Some(
-                        regex.map_err(|_| format!("by-value-regex {value:?} is no regular expression"))?,
-                    );
+                    search.regex = Some(regex.map_err(|_| {
+                        format!("by-value-regex {value:?} is not a valid regular expression")
+                    })?);
                 }
                 "by-path" => search.path = Some(split(&value)),
                 "by-file-path" => search.file = Some(value),
@@ -368,7 +368,7 @@ mod tests {
                 "only one of [\"by-value\", \"by-value-regex\"] can be provided",
             ),
             (&[("by-value-regex", "one"), ("put-value", "${1}")], "unable to resolve capture groups"),
-            (&[("by-value-regex", "(")], "by-value-regex \"(\" is no regular expression"),
+            (&[("by-value-regex", "(")], "by-value-regex \"(\" is not a valid regular expression"),
         ] {
             let expected = format!("failed to perform search-replace operation: {expected:?}");
             check_error("search-replace", &config(pairs), TEXT, &expected);

@@ -58,9 +58,9 @@ impl Pattern {
             let pattern = text(node, &[key]);
             if !pattern.is_empty() {
                 let regex = Regex::new(&format!("^(?:{pattern})$"));
-                *field = Some(
-                    regex.map_err(|_| format!("{key} {pattern:?} of a selector is no regular expression"))?,
-                );
+                *field = Some(regex.map_err(|_| {
+                    format!("{key} {pattern:?} of a selector is not a valid regular expression")
+                })?);
             }
         }
         let requirements = |key: &str| {

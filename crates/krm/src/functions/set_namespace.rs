@@ -117,7 +117,9 @@ fn create(list: &mut ResourceList, namespace: &str) {
     if list.is_selection {
         // With a selection, the Namespace may be among the items left out. Each rendering would add
         // another one.
-        return list.info(format!("namespace \"{namespace}\" not created: the function sees a selection"));
+        return list.info(format!(
+            "namespace \"{namespace}\" not created: the function receives only selected resources"
+        ));
     }
     let is_used = |path: &str| {
         list.items.iter().any(|item| item.package == list.package && item.path.as_deref() == Some(path))

@@ -92,7 +92,7 @@ fn edit(data: &mut Node, context: &PackageContext) -> Result<bool, String> {
 fn strings(mapping: &Mapping) -> Result<BTreeMap<String, String>, String> {
     let pairs = mapping.pairs.iter().map(|pair| match pair.value.content {
         Content::Scalar(_) => Ok((pair.name().to_owned(), text_of(&pair.value))),
-        _ => Err(format!("the value of key {:?} is no string", pair.name())),
+        _ => Err(format!("the value of key {:?} is not a string", pair.name())),
     });
     pairs.collect()
 }

@@ -71,7 +71,9 @@ pub(super) fn write(
             }
         }
         if files.contains_key(path) && !read.contains_key(path) {
-            return Err(format!("resource at path \"{path}\" would replace a file that holds no resources"));
+            return Err(format!(
+                "resource at path \"{path}\" would replace a file that does not contain resources"
+            ));
         }
         let text = text(path, items, files.get(path), read)?;
         written.insert(path.clone(), text);

@@ -297,7 +297,7 @@ impl<'a> Renderer<'a> {
             return Err("must run with `--allow-exec` option to allow running function binaries".to_owned());
         }
         let words =
-            shlex::split(exec).ok_or_else(|| format!("exec function {exec:?} has a quote without an end"))?;
+            shlex::split(exec).ok_or_else(|| format!("exec function {exec:?} has an unclosed quote"))?;
         let path = words.first().map(String::as_str).unwrap_or_default();
         if self.options.exec_allowed.iter().any(|allowed| allowed == path) {
             return Ok(words);

@@ -58,7 +58,9 @@ fn main_manifest(index: &Value) -> Result<&str, String> {
     }
     match index.get("manifests").and_then(Value::as_array).map(Vec::as_slice) {
         Some([single]) => digest(single),
-        _ => Err(format!("artifact set: several manifests, and no annotation {MAIN_ANNOTATION} chooses one")),
+        _ => {
+            Err(format!("artifact set: several manifests, but no annotation {MAIN_ANNOTATION} to choose one"))
+        }
     }
 }
 

@@ -152,9 +152,9 @@ fn warning(object: &str, finding: &Finding) -> Warning {
             "can never apply: for every reference it matches, earlier rules have set one of its attributes; put \
              specific rules before general ones",
         ),
-        Finding::ReplacesNothing { rule } => (*rule, "replaces nothing: its substitution is empty"),
+        Finding::ReplacesNothing { rule } => (*rule, "has no effect: its substitution is empty"),
         Finding::UntypedRepository { rule } => {
-            (*rule, "puts in a repositoryContext without a type, which no lookup can use")
+            (*rule, "sets a repositoryContext without a type, which cannot be used")
         }
     };
     Warning {

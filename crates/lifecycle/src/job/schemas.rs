@@ -81,7 +81,7 @@ fn document(version: &ComponentVersion, resource: &Resource) -> Result<Value, St
     let component = format!("{}:{}", version.descriptor.name(), version.descriptor.version());
     if resource.type_name != RESOURCE_TYPE {
         return Err(format!(
-            "no handler found for resource type {}: resource {:?} of component {component} is no JSON schema \
+            "no handler found for resource type {}: resource {:?} of component {component} is not a JSON schema \
              ({RESOURCE_TYPE})",
             resource.type_name, resource.name
         ));

@@ -122,13 +122,15 @@ fn entry(
     let own = reference.namespace.as_deref().filter(|text| !text.is_empty()).unwrap_or(namespace);
     if own != namespace {
         return Err(format!(
-            "secret \"{own}/{name}\" lies in another namespace than the context; keys for signatures are read from its own alone"
+            "secret \"{own}/{name}\" is in another namespace than the context; keys for signatures are read only from \
+             the namespace of the context"
         ));
     }
     let key = key.as_deref().filter(|key| !key.is_empty()).ok_or_else(|| {
-        format!("the reference to secret \"{own}/{name}\" names no key, which says what entry of it is meant")
+        format!("the reference to secret \"{own}/{name}\" has no key; name the entry of the secret")
     })?;
     let entries = objects.secret(name).ok_or_else(|| format!("secret \"{own}/{name}\" not found"))?;
     let value = entries.get(key).ok_or_else(|| format!("secret \"{own}/{name}\" has no key {key:?}"))?;
-    String::from_utf8(value.clone()).map_err(|_| format!("{key:?} of secret \"{own}/{name}\" is no text"))
+    String::from_utf8(value.clone())
+        .map_err(|_| format!("{key:?} of secret \"{own}/{name}\" is not UTF-8 text"))
 }

@@ -149,12 +149,12 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     if status.job_id.as_ref().is_none_or(String::is_empty) {
         // A new Installation does nothing until a user requests a job, so the condition explains
         // how to do that.
-        let message =
-            "no job was asked for yet: set the annotation landscaper.gardener.cloud/operation to reconcile";
+        let message = "no job has been requested yet: set the annotation landscaper.gardener.cloud/operation to \
+                       reconcile";
         return vec![
             condition(READY, false, NOT_REQUESTED, message.to_owned()),
             condition(RECONCILING, false, NOT_REQUESTED, "no job is running".to_owned()),
-            condition(STALLED, false, NOT_REQUESTED, "nothing is in the way".to_owned()),
+            condition(STALLED, false, NOT_REQUESTED, "no failed job blocks progress".to_owned()),
         ];
     }
     let ready = match (succeeded, failed) {
@@ -170,7 +170,7 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     let stalled = if failed {
         condition(STALLED, true, reason, said("the last job failed"))
     } else {
-        condition(STALLED, false, current, "nothing is in the way".to_owned())
+        condition(STALLED, false, current, "no failed job blocks progress".to_owned())
     };
     vec![ready, reconciling, stalled]
 }

@@ -76,8 +76,8 @@ pub fn write(sync: &TargetSync, home: &Home, mirror: Mirror, now: &Time) -> Resu
     let Mirror { name, data } = mirror;
     if name == sync.spec.secret_ref.name {
         return Err(format!(
-            "{name} of the source is not mirrored: the Secret of that name in this namespace holds the credentials of the source \
-             (spec.secretRef); give it another name"
+            "{name} of the source is not mirrored: the Secret of that name in this namespace contains the credentials \
+             of the source (spec.secretRef); give it another name"
         ));
     }
     let mut writes = Vec::new();

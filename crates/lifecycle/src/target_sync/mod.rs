@@ -44,7 +44,7 @@ pub enum SpecError {
          Shoots; remove one of them"
     )]
     Both,
-    #[error("{field} is no regular expression: {problem}; write `*` for all names")]
+    #[error("{field} is not a valid regular expression: {problem}; write `*` for all names")]
     Expression { field: &'static str, problem: String },
     #[error("spec.sourceNamespace {0:?} cannot be the name of a namespace")]
     Namespace(String),
@@ -76,7 +76,9 @@ impl Names {
         // The service itself searches all names of a namespace with this expression, so its cost is
         // bounded.
         if regexp::reading_weight(expression).max(regexp::weight(expression)) > HEAVIEST {
-            return Err(failed("it is too large: name fewer classes, or repeat them less often".to_owned()));
+            return Err(failed(
+                "it is too large: use fewer character classes, or repeat them less often".to_owned(),
+            ));
         }
         Pattern::compile(expression).map(|pattern| Self(Some(pattern))).map_err(failed)
     }
@@ -118,12 +120,9 @@ pub fn without_effect(sync: &TargetSync) -> Vec<&'static str> {
     let parts = [
         (
             asks && !sync.spec.rotates_token(),
-            "the annotation rotate-token is without effect unless spec.tokenRotation.enabled is true",
+            "the annotation rotate-token has no effect unless spec.tokenRotation.enabled is true",
         ),
-        (
-            names && !is_made,
-            "spec.targetToSourceName is without effect unless spec.createTargetToSource is true",
-        ),
+        (names && !is_made, "spec.targetToSourceName has no effect unless spec.createTargetToSource is true"),
     ];
     parts.into_iter().filter_map(|(is_there, text)| is_there.then_some(text)).collect()
 }

@@ -15,17 +15,17 @@ pub struct Account {
 /// Reason why a token cannot be renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    #[error("it is no YAML")]
+    #[error("it is not valid YAML")]
     Yaml,
-    #[error("it names no current context with a user of its own")]
+    #[error("it has no current context with a user")]
     NoUser,
     #[error(
-        "its user has no token: only tokens are renewed; switch spec.tokenRotation off for other credentials"
+        "its user has no token, and only tokens can be renewed; disable spec.tokenRotation for other credentials"
     )]
     NoToken,
     #[error(
-        "its token is not that of a service account, so nobody knows which account a new one is for; put the token of a service account \
-         of the source cluster there"
+        "its token does not belong to a service account, so the account of a new token is unknown; use the token of a \
+         service account of the source cluster"
     )]
     NoAccount,
 }

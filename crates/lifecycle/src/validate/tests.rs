@@ -168,7 +168,7 @@ fn rule_7_cron_specs() {
         "automaticReconcile: {succeededReconcile: {cronSpec: daily}, failedReconcile: {cronSpec: '@often'}}",
         &[
             "spec.automaticReconcile.succeededReconcile.cronSpec: Invalid value: \"daily\": five fields",
-            "spec.automaticReconcile.failedReconcile.cronSpec: Invalid value: \"@often\": @often is none of",
+            "spec.automaticReconcile.failedReconcile.cronSpec: Invalid value: \"@often\": @often is not one of",
         ],
     );
 }

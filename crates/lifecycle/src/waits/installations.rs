@@ -104,7 +104,9 @@ fn of_running(
         Phase::Progressing | Phase::Deleting => {
             below(causes, times.and_then(|times| time(times.wait_time.as_ref())), clock).or_else(failed)
         }
-        Phase::Unknown => Found::unseen("somebody to correct its phase, which no service writes", None),
+        Phase::Unknown => {
+            Found::unseen("a user to correct its phase, which has a value that no service writes", None)
+        }
     }
 }
 
@@ -158,7 +160,7 @@ fn of_idle(installation: &Installation, around: Around<'_>, clock: &Clock) -> Op
         () if follows && observed != generation => Found::own("the job for its changed spec to begin", None),
         () if !has_finalizer(installation) => Found::own("the renderer to take it up", created()),
         () if installation.job().id.is_empty() => Found::unseen(
-            "somebody to ask for a job, by the annotation landscaper.gardener.cloud/operation: reconcile",
+            "a user to request a job, by the annotation landscaper.gardener.cloud/operation: reconcile",
             created(),
         ),
         () => match automatic(&AutomaticInput::of(installation), clock.now) {

@@ -40,9 +40,9 @@ pub fn of_revision(revision: &PackageRevision, stage: Option<Lifecycle>) -> Opti
         Some(stage) if wanted.is_some_and(|wanted| wanted != stage) => {
             wait(format!("its store to make it {}", wanted.map(Lifecycle::as_str).unwrap_or_default()))
         }
-        Some(Lifecycle::Proposed) => wait("somebody to approve or to reject it".to_owned()),
+        Some(Lifecycle::Proposed) => wait("approval or rejection by a user".to_owned()),
         Some(Lifecycle::DeletionProposed) => {
-            wait("somebody to approve its deletion, or to reject that".to_owned())
+            wait("approval or rejection of its deletion by a user".to_owned())
         }
         Some(Lifecycle::Draft | Lifecycle::Published) | None => None,
     }

@@ -11,7 +11,7 @@ use crate::phase::Phase;
 use crate::protocol::HasJob;
 
 /// Wait of an object with the annotation `ignore`.
-pub(super) const IGNORED: &str = "somebody to take the annotation landscaper.gardener.cloud/ignore away";
+pub(super) const IGNORED: &str = "a user to remove the annotation landscaper.gardener.cloud/ignore";
 
 /// Execution of an item, with all its items.
 #[derive(Debug, Clone, Copy)]

@@ -162,11 +162,11 @@ fn items_tell_what_their_deployers_wait_for() {
         ),
         (
             json!({"metadata": {"annotations": {annotation::IGNORE: "true"}}}),
-            "somebody to take the annotation landscaper.gardener.cloud/ignore away",
+            "a user to remove the annotation landscaper.gardener.cloud/ignore",
         ),
         (
             json!({"metadata": {"deletionTimestamp": stamp("00:09:00"), "finalizers": ["example.org/a"]}}),
-            "the finalizers that hold it to be taken away: example.org/a, since 1m00s",
+            "the finalizers that hold it to be removed: example.org/a, since 1m00s",
         ),
     ] {
         let [own, execution, installation] = told_above(&changes);
@@ -343,12 +343,12 @@ fn installations_wait_by_themselves() {
         ),
         (
             json!({"status": {"phase": "Strange"}}),
-            "waits for somebody to correct its phase, which no service writes",
+            "waits for a user to correct its phase, which has a value that no service writes",
         ),
         (interrupt.clone(), "waits for its interruption to be taken up (looked at again within 5m)"),
         (
             annotated(annotation::IGNORE, "true"),
-            "waits for somebody to take the annotation landscaper.gardener.cloud/ignore away",
+            "waits for a user to remove the annotation landscaper.gardener.cloud/ignore",
         ),
         (with(&done, &annotated(annotation::IGNORE, "true")), "-"),
         (
@@ -369,7 +369,8 @@ fn installations_wait_by_themselves() {
         ),
         (
             json!({"status": null}),
-            "waits for somebody to ask for a job, by the annotation landscaper.gardener.cloud/operation: reconcile, since 10m00s",
+            "waits for a user to request a job, by the annotation landscaper.gardener.cloud/operation: reconcile, \
+             since 10m00s",
         ),
         (
             with(&done, &json!({"status": {"dependentsToTrigger": [{"name": "web"}]}})),
@@ -390,7 +391,7 @@ fn installations_wait_by_themselves() {
                 &deleted,
                 &json!({"metadata": {"finalizers": ["example.org/a"]}, "status": {"phase": "Deleting"}}),
             ),
-            "waits for the finalizers that hold it to be taken away: example.org/a, since 1m00s",
+            "waits for the finalizers that hold it to be removed: example.org/a, since 1m00s",
         ),
     ] {
         assert_eq!(told_of(&changes, &[]), expected, "{changes}");
@@ -442,7 +443,7 @@ fn executions_wait_by_themselves() {
         (json!({"status": {"phase": "Failed"}}), "its job to begin, since 9m00s (looked at again within 5m)"),
         (
             json!({"metadata": {"annotations": {annotation::IGNORE: "true"}}}),
-            "somebody to take the annotation landscaper.gardener.cloud/ignore away",
+            "a user to remove the annotation landscaper.gardener.cloud/ignore",
         ),
     ] {
         let all = told(&changes);
@@ -477,7 +478,7 @@ fn packages_wait() {
     let deleted = json!({"deletionTimestamp": stamp("00:09:00"), "finalizers": ["example.org/a"]});
     assert_eq!(
         variant(deleted, ready("True")).as_deref(),
-        Some("waits for the finalizers that hold it to be taken away: example.org/a, since 1m00s")
+        Some("waits for the finalizers that hold it to be removed: example.org/a, since 1m00s")
     );
     let revision = |wanted: &str, stage| {
         let object = json!({"apiVersion": "porch.kpt.dev/v1alpha1", "kind": "PackageRevision",
@@ -490,7 +491,7 @@ fn packages_wait() {
     assert_eq!(revision("Published", Some(Published)), None);
     assert_eq!(
         revision("Proposed", Some(Proposed)).as_deref(),
-        Some("waits for somebody to approve or to reject it")
+        Some("waits for approval or rejection by a user")
     );
     assert_eq!(
         revision("Published", Some(Proposed)).as_deref(),

@@ -64,8 +64,9 @@ pub(super) fn run(
     limits: Limits,
     environment: Environment,
 ) -> Result<Answer, String> {
-    let (program, arguments) = words.split_first().ok_or_else(|| "there is no program".to_owned())?;
-    let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder for it: {error}"))?;
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| "the program of the function is empty".to_owned())?;
+    let folder = tempfile::tempdir().map_err(|error| format!("cannot create a temporary folder: {error}"))?;
     let mut command = Command::new(program);
     // A process group of its own, so that children of the program can be killed with it.
     command.args(arguments).current_dir(folder.path()).process_group(0);
@@ -86,13 +87,13 @@ pub(super) fn run(
     let exceeded = wait(&child, &mut stdout, limits).err();
     // Kill the group before the child is reaped: until then the id cannot belong to another group.
     end_group(&child);
-    let status = child.wait().map_err(|error| format!("its end cannot be waited for: {error}"))?;
+    let status = child.wait().map_err(|error| format!("cannot wait for its end: {error}"))?;
     let output = stdout.rest();
     let log = String::from_utf8_lossy(&stderr.rest().unwrap_or_default()).into_owned();
     let exceeded = exceeded.or_else(|| match &output {
         Some(output) => exceeds(output, limits).then(|| limits.too_long()),
         // A process that has left the group still has the pipe open.
-        None => Some("left a process behind that holds its output".to_owned()),
+        None => Some("left a process behind that keeps its output open".to_owned()),
     });
     // A program that was killed by a signal has no exit code.
     Ok(Answer { output: output.unwrap_or_default(), log, exit_code: status.code().unwrap_or(1), exceeded })

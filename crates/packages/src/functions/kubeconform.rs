@@ -87,13 +87,13 @@ impl Config {
                 }
                 key if LOCATIONS.contains(&key) => {
                     return Err(format!(
-                        "`data.{key}` cannot be used: schemas are those that whoever runs the package store has configured, and those of \
-                         CustomResourceDefinitions in the package"
+                        "`data.{key}` cannot be used: schemas come from the configuration of the package store and \
+                         from CustomResourceDefinitions in the package"
                     ));
                 }
                 _ => {
                     return Err(format!(
-                        "`data.{key}` is unknown: there are strict, ignore_missing_schemas and skip_kinds"
+                        "`data.{key}` is unknown: use strict, ignore_missing_schemas or skip_kinds"
                     ));
                 }
             }
@@ -142,7 +142,7 @@ impl Kubeconform {
                 let severity = if config.ignore_missing_schemas { "warning" } else { "error" };
                 results.push(about(said(
                     severity,
-                    format!("there is no schema of {kind} {api_version}: it was not checked"),
+                    format!("the schema of {kind} {api_version} is missing: the object was not checked"),
                 )));
                 continue;
             };
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn kinds_without_a_schema() {
         let unknown = "apiVersion: v1\nkind: Other\nmetadata:\n  name: o\n";
-        let text = "there is no schema of Other v1: it was not checked";
+        let text = "the schema of Other v1 is missing: the object was not checked";
         assert_eq!(messages("", unknown), [format!("error {text}")]);
         assert_eq!(messages("ignore_missing_schemas: \"true\"", unknown), [format!("warning {text}")]);
         let local = "apiVersion: v1\nkind: Other\nmetadata:\n  name: o\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\n";
@@ -334,10 +334,13 @@ mod tests {
         let of = |api_version: &str, kind: &str| {
             error(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: a\n")).unwrap()
         };
-        assert!(of("example.org/v1", "Site").contains("site_v1.json is no JSON"));
+        assert!(of("example.org/v1", "Site").contains("site_v1.json is not valid JSON"));
         // A kind or apiVersion in a package cannot name a file outside the folder of schemas.
         for (api_version, kind) in [("..//v1", "outside"), ("a/v1", "../outside"), ("v1/../..", "outside")] {
-            assert!(of(api_version, kind).contains("there is no schema"), "{api_version} {kind}");
+            assert!(
+                of(api_version, kind).contains("is missing: the object was not checked"),
+                "{api_version} {kind}"
+            );
         }
     }
 
@@ -346,7 +349,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.json");
         assert!(Schemas::open(&path).unwrap_err().to_string().contains("cannot read"));
-        for (text, says) in [("{", "is no JSON"), ("{}", "has no definitions")] {
+        for (text, says) in [("{", "is not valid JSON"), ("{}", "has no definitions")] {
             fs::write(&path, text).unwrap();
             let error = Schemas::open(&path).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

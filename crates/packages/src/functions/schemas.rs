@@ -23,7 +23,7 @@ pub enum SchemasError {
     Read { path: PathBuf, cause: std::io::Error },
     #[error("{} has more than {} MiB", .0.display(), LARGEST >> 20)]
     TooLarge(PathBuf),
-    #[error("{} is no JSON: {cause}", path.display())]
+    #[error("{} is not valid JSON: {cause}", path.display())]
     NoJson { path: PathBuf, cause: serde_json::Error },
     #[error(
         "{} has no definitions: the OpenAPI document of a cluster is expected, as `kubectl get --raw /openapi/v2` prints it",

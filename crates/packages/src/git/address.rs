@@ -34,10 +34,10 @@ pub(crate) fn host(url: &str) -> &str {
 /// The fault of the address, as a fragment for a sentence.
 pub(crate) fn check(url: &str) -> Result<(), String> {
     if url.trim().is_empty() {
-        return Err("is empty: it has to be the address of a git repository".to_owned());
+        return Err("is empty: write the address of a git repository".to_owned());
     }
     if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
-        return Err("holds blanks or control characters".to_owned());
+        return Err("contains blanks or control characters".to_owned());
     }
     let protocol = protocol(url);
     if !matches!(protocol, "https" | "http" | "ssh" | "git") {
@@ -47,16 +47,18 @@ pub(crate) fn check(url: &str) -> Result<(), String> {
     let authority = authority(url).unwrap_or_default();
     let (user, _) = authority.rsplit_once('@').unwrap_or_default();
     if !user.is_empty() && (protocol != "ssh" || user.contains(':')) {
-        return Err("holds a user name or password, which everybody reads who reads the Repository: put them into the Secret that \
-             spec.git.secretRef names"
-            .to_owned());
+        return Err(
+            "contains a user name or password, which every reader of the Repository sees: put them into the Secret of \
+             spec.git.secretRef"
+                .to_owned(),
+        );
     }
     // An IPv6 address without a protocol can only be an ssh address.
     let is_bracketed = !url.contains("://") && authority.contains('[');
     match parts(url, 0) {
         Some(_) => Ok(()),
         None if is_bracketed => Ok(()),
-        None => Err("has no host that can be told for certain: it has to be a name in ASCII letters, or an IP address".to_owned()),
+        None => Err("has no valid host: write a name in ASCII letters, or an IP address".to_owned()),
     }
 }
 
@@ -72,14 +74,12 @@ fn authority(url: &str) -> Option<&str> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error(
-        "{0}: the host of this address cannot be told for certain, so it is not asked where only public ones may be"
+        "{0}: the host of this address is not certain, so the address is not allowed where only public hosts are"
     )]
     Unclear(String),
-    #[error(
-        "{0}: remotes of this protocol are not asked where only public ones may be: use https, http or ssh"
-    )]
+    #[error("{0}: this protocol is not allowed where only public hosts are: use https, http or ssh")]
     Protocol(String),
-    #[error("{0} leads to an address of a private network, which this service does not ask")]
+    #[error("{0} has an address in a private network, which this service does not contact")]
     Private(String),
     #[error("{host} cannot be found: {problem}")]
     NotFound { host: String, problem: String },

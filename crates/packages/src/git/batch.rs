@@ -45,7 +45,7 @@ impl Batches {
             *lock(&submission.answer) = Some(answer);
         }
         let answer = lock(&own.answer).take();
-        answer.unwrap_or_else(|| Err(RemoteError::Failed("the push has no answer".to_owned())))
+        answer.unwrap_or_else(|| Err(RemoteError::Failed("the push was not answered".to_owned())))
     }
 }
 

@@ -187,7 +187,7 @@ impl BareClone {
             progress.fetching(done, missing.len());
             let names: Vec<&str> = part.iter().map(|(name, _)| *name).collect();
             let is_late = divides && Instant::now() >= until;
-            let late = || RemoteError::Failed("there was no time left to fetch it alone".to_owned());
+            let late = || RemoteError::Failed("no time was left to fetch it separately".to_owned());
             let result = if is_late { Err(late()) } else { self.remote.fetch(&names, interrupt) };
             match (result, part) {
                 (Ok(()), _) => {

@@ -260,7 +260,7 @@ impl Discovery<'_> {
         lifecycle: Lifecycle,
     ) -> Result<(), ObjectsError> {
         let Some(At { directory, .. }) = self.package_at(commit, path)? else {
-            self.snapshot.problem(&format!("{}: there is no Kptfile in {path:?}", place.short()));
+            self.snapshot.problem(&format!("{}: {path:?} has no Kptfile", place.short()));
             return Ok(());
         };
         let name = self.name(path, workspace);
@@ -271,7 +271,7 @@ impl Discovery<'_> {
                 self.repair(place, Some(commit), None);
             } else {
                 let text = format!(
-                    "package revision {name} is published, and has another {} branch",
+                    "package revision {name} is published, but also has a {} branch",
                     lifecycle.as_str()
                 );
                 self.snapshot.problem(&text);
@@ -456,7 +456,7 @@ impl Discovery<'_> {
         };
         self.weight += facts.weight;
         if self.weight > MAX_ALL_FACTS {
-            let what = "all that the Kptfiles and commits of this repository say".to_owned();
+            let what = "the data of all Kptfiles and commits of this repository".to_owned();
             return Err(too_long(what, self.weight, MAX_ALL_FACTS));
         }
         Ok(facts)
@@ -467,7 +467,7 @@ impl Discovery<'_> {
         facts.description = describe_kptfile(self.objects.kptfile(directory)?.unwrap_or_default());
         let facts = facts.weighed();
         if facts.weight > MAX_FACTS {
-            let what = "what the Kptfile and the commit say of the revision".to_owned();
+            let what = "the data of the Kptfile and the commit of the revision".to_owned();
             return Err(too_long(what, facts.weight, MAX_FACTS));
         }
         Ok(facts)
@@ -516,8 +516,10 @@ impl Discovery<'_> {
             facts,
         };
         if let Some(other) = self.snapshot.revisions.get(&name) {
-            let text =
-                format!("{} and {} are both called {name}", other.short_reference, revision.short_reference);
+            let text = format!(
+                "{} and {} both have the name {name}",
+                other.short_reference, revision.short_reference
+            );
             self.snapshot.problem(&text);
             return Ok(());
         }

@@ -42,7 +42,7 @@ pub enum StoreError {
     #[error("{0}")]
     Unavailable(String),
     /// The Repository was changed or deleted in the meantime, so the result is not needed.
-    #[error("the Repository was changed or deleted meanwhile")]
+    #[error("the Repository was changed or deleted in the meantime")]
     Interrupted,
 }
 

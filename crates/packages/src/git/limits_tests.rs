@@ -195,14 +195,11 @@ fn one_revision_is_its_own_problem_alone() {
         ("huge/v1: ", "the Kptfile has 629145600 bytes, more than the allowed 1048576"),
         ("yaml/v1: ", "the Kptfile has 5000006 bytes, more than the allowed 1048576"),
         ("dense/v1: ", "package \"dense\": Kptfile: line 1: the text has more than 50000 values; divide it"),
-        ("deep/v1: ", "package \"deep\": Kptfile: line 1: more than 100 lists and maps are in each other"),
+        ("deep/v1: ", "package \"deep\": Kptfile: line 1: more than 100 lists and maps are nested"),
         ("aliases/v1: ", "the document contains excessive aliasing"),
-        ("labels/v1: ", "what the Kptfile and the commit say of the revision has"),
+        ("labels/v1: ", "the data of the Kptfile and the commit of the revision has"),
         ("broken/v1: ", "it cannot be fetched: "),
-        (
-            "long/v1: ",
-            "it cannot be fetched: a commit, tree or tag, or what a file is stored as a difference to, is larger",
-        ),
+        ("long/v1: ", "it cannot be fetched: a commit, tree, tag or the base of a delta is larger"),
         ("wordy/v1: ", "has 2097302 bytes, more than the allowed 1048576"),
     ] {
         let found = snapshot.problems.iter().find(|found| found.starts_with(place));
@@ -253,7 +250,7 @@ fn trees_without_number_are_read_once() {
     raw.tag("full", &raw.tree(&[("100644", "Kptfile", &id), ("40000", "a", &nest(&raw.package(KPTFILE)))]));
     publish(&raw.tree(&[]));
     let snapshot = synced(&repository);
-    let told = "full/v1: package \"full\": it has more than 20000 files";
+    let told = "full/v1: package \"full\": more than 20000 files";
     assert!(snapshot.problems.iter().any(|problem| problem.starts_with(told)), "{:#?}", snapshot.problems);
     assert_eq!(names(&snapshot), ["stranger.good.main", "stranger.good.v1"]);
 }
@@ -342,11 +339,11 @@ fn what_cannot_be_decoded_is_one_revision() {
     let snapshot =
         discover(repository.objects(), &listing, repository.settings(), &mut memory, &look).unwrap();
     assert_eq!(names(&snapshot), ["stranger.good.main", "stranger.good.v1"]);
-    let problem = format!("object {broken} is no tree that can be read");
+    let problem = format!("object {broken} is damaged: it cannot be read as a tree");
     let expected = [
         format!("broken/v1: {problem}"),
         format!("root/v1: {problem}"),
-        "drafts/text/v1: there is no Kptfile in \"text\"".to_owned(),
+        "drafts/text/v1: \"text\" has no Kptfile".to_owned(),
     ];
     assert_eq!(snapshot.problems, expected);
 }
@@ -365,7 +362,7 @@ fn who_waits_no_more_ends_the_call() {
     let thread = std::thread::spawn(move || syncing.sync().map(drop));
     // The request has reached the remote.
     let _connection = silent.accept().unwrap();
-    assert_eq!(repository.progress().as_deref(), Some("the remote is asked for its refs"));
+    assert_eq!(repository.progress().as_deref(), Some("reading the refs of the remote"));
     let begun = Instant::now();
     store.unregister("fleet", "silent");
     assert!(matches!(thread.join().unwrap(), Err(StoreError::Interrupted)));

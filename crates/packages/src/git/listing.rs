@@ -56,7 +56,7 @@ impl Listing {
             }
         }
         if long > 1 {
-            listing.problems.push(format!("{} more refs have names that are as long", long - 1));
+            listing.problems.push(format!("{} more refs have names that are too long", long - 1));
         }
         if many > 0 {
             listing.problems.push(format!(
@@ -119,7 +119,7 @@ mod tests {
         assert!(!drafts.has_content() && !drafts.refs.is_empty());
         let [first, second] = listing.problems.as_slice() else { panic!("{:?}", listing.problems) };
         assert!(first.contains("…: the name has 2012 bytes, more than the allowed 1024"), "{first}");
-        assert_eq!(second, "1 more refs have names that are as long");
+        assert_eq!(second, "1 more refs have names that are too long");
 
         let many: String =
             (0..=MAX_REFS + 4).map(|number| format!("{ID}\trefs/tags/a/v{number}\n")).collect();

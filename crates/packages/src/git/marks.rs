@@ -77,9 +77,8 @@ impl History {
                 let commit = match commit {
                     Ok(commit) => commit,
                     Err(error) if error.is_of_object() => {
-                        self.problem = Some(format!(
-                            "{error}; numbers of revisions that were given before it are not known"
-                        ));
+                        self.problem =
+                            Some(format!("{error}; revision numbers before this commit are not known"));
                         break;
                     }
                     Err(error) => {

@@ -65,7 +65,7 @@ impl Objects {
         match counted {
             Ok(()) => Ok(None),
             Err(ObjectsError::TooMany { .. }) => Ok(Some(format!(
-                "it has more than {MAX_FILES} files, or directories more than {MAX_DEPTH} deep"
+                "more than {MAX_FILES} files, or directories more than {MAX_DEPTH} levels deep"
             ))),
             Err(error @ ObjectsError::Name(_)) => Ok(Some(error.to_string())),
             Err(error) => Err(error),

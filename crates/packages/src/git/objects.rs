@@ -55,7 +55,7 @@ pub enum ObjectsError {
     #[error("{what} has {bytes} bytes, more than the allowed {allowed}")]
     TooLong { what: String, bytes: u64, allowed: u64 },
     /// An object that git itself would not have made.
-    #[error("object {id} is no {kind} that can be read")]
+    #[error("object {id} is damaged: it cannot be read as a {kind}")]
     Undecodable { id: ObjectId, kind: Kind },
     /// An object, or the base of its delta, cannot be read from the disk.
     #[error("object {id} cannot be read: {problem}")]
@@ -64,7 +64,7 @@ pub enum ObjectsError {
     #[error("{0}")]
     Known(String),
     /// The repository was changed or deleted.
-    #[error("the Repository was changed or deleted meanwhile")]
+    #[error("the Repository was changed or deleted in the meantime")]
     Interrupted,
     /// The time of the look is up; see [`crate::git::limits::Look`].
     #[error("reading the repository takes longer than {} s at a time", crate::git::limits::LOOK.as_secs())]
@@ -156,7 +156,7 @@ impl Objects {
         allowed: u64,
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], ObjectsError> {
-        let missing = || storage(format!("object {id} is not there"));
+        let missing = || storage(format!("object {id} is missing"));
         let handle = self.handle();
         let header = handle.try_header(&id).map_err(|error| unreadable(id, &error))?.ok_or_else(missing)?;
         if header.kind != kind {

@@ -78,7 +78,7 @@ pub(crate) fn program() -> Result<&'static Path, String> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|file| file.is_file());
-    let found = found.ok_or_else(|| "it is in no folder of PATH".to_owned())?;
+    let found = found.ok_or_else(|| "it is not in PATH".to_owned())?;
     Ok(PROGRAM.get_or_init(|| found))
 }
 

@@ -39,9 +39,9 @@ impl Progress {
     pub(crate) fn text(&self) -> Option<String> {
         let stage = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stage.map(|stage| match stage {
-            Stage::Asking => "the remote is asked for its refs".to_owned(),
-            Stage::Fetching { done, all } => format!("{done} of {all} new refs are fetched"),
-            Stage::Reading { done, all } => format!("{done} of {all} refs are read"),
+            Stage::Asking => "reading the refs of the remote".to_owned(),
+            Stage::Fetching { done, all } => format!("{done} of {all} new refs fetched"),
+            Stage::Reading { done, all } => format!("{done} of {all} refs read"),
         })
     }
 }

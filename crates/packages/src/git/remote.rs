@@ -22,7 +22,8 @@ const TRANSFER: u32 = 4;
 /// limit of an answer.
 const SLOWEST: &str = "1000";
 /// Message for a server that does not speak the git protocol.
-const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
+const NO_GIT: &str =
+    "answers, but not as a git server: spec.git.repo must be the address of a git repository";
 /// Size above which objects of a fetch are streamed to the disk, instead of being held in memory.
 const BIG_FILE: &str = "4m";
 /// Limit for a single allocation of `git` in MiB, so that a hostile commit or tree cannot fill the
@@ -108,7 +109,7 @@ pub enum RemoteError {
     #[error("{}: {words}", if *.has_credentials {
         "the remote refuses the credentials of spec.git.secretRef"
     } else {
-        "the remote asks for credentials, and spec.git.secretRef names none"
+        "the remote requires credentials: name a Secret with them in spec.git.secretRef"
     })]
     Unauthorized { has_credentials: bool, words: String },
     /// The server cannot push several refs atomically.
@@ -119,7 +120,7 @@ pub enum RemoteError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The repository was changed or deleted.
-    #[error("the Repository was changed or deleted meanwhile")]
+    #[error("the Repository was changed or deleted in the meantime")]
     Interrupted,
     /// A ref has another value than expected.
     #[error("the object has been modified; please apply your changes to the latest version and try again")]
@@ -384,7 +385,7 @@ impl Remote {
             return Err(RemoteError::Failed(problem));
         }
         Err(self.explained(RemoteError::Failed(if words.is_empty() {
-            "git failed without a word".to_owned()
+            "git failed without a message".to_owned()
         } else {
             words
         })))
@@ -575,7 +576,7 @@ fn refusal(stdout: &str, stderr: &str) -> RemoteError {
         let text = [declined.join("; "), said.join(" ")].join(" ");
         return RemoteError::Declined(shortened(text.trim(), MAX_WORDS));
     }
-    RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
+    RemoteError::Failed(if words.is_empty() { "git push failed without a message".to_owned() } else { words })
 }
 
 /// Returns true if `git` has stopped because of its allocation limit.
@@ -587,7 +588,7 @@ fn is_allocation(words: &str) -> bool {
 fn limit_in(words: &str) -> Option<String> {
     if is_allocation(words) {
         return Some(format!(
-            "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
+            "a commit, tree, tag or the base of a delta is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
         ));
     }
     // Signal 25 is SIGXFSZ, for a file that exceeds its limit.

@@ -61,8 +61,9 @@ fn nonsense_is_no_repository() {
         "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 14\r\nconnection: close\r\n\r\n<html></html>\n",
     ] {
         let host = server(answer, Duration::ZERO);
-        let expected =
-            format!("{host} answers, but speaks no git: spec.git.repo has to be the address of a repository");
+        let expected = format!(
+            "{host} answers, but not as a git server: spec.git.repo must be the address of a git repository"
+        );
         assert_eq!(told(&world, &host, options(false, 30)), expected, "{answer:?}");
     }
 }
@@ -87,7 +88,7 @@ fn private_places_are_not_asked() {
     listener.set_nonblocking(true).unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let said = told(&world, &host, options(true, 30));
-    assert_eq!(said, "127.0.0.1 leads to an address of a private network, which this service does not ask");
+    assert_eq!(said, "127.0.0.1 has an address in a private network, which this service does not contact");
     assert!(listener.accept().is_err(), "nobody has come");
 }
 

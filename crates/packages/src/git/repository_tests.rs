@@ -289,21 +289,32 @@ fn what_may_be_in_a_package() {
         git(&world.remote("blue"), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "drafts/p/w", "p/"]);
     assert_eq!(listed, "100644 p/Kptfile\n100644 p/blob\n100755 p/run.sh");
     for (path, expected) in [
-        ("../x", "\"../x\" has the part \"..\", which names no file: name the file by its folders alone"),
+        (
+            "../x",
+            "\"../x\" has the part \"..\", which is not the name of a file or folder: write the path without it",
+        ),
         (
             "/x",
             "\"/x\" is absolute: a name is relative to the folder of its tree, so leave the first slash out",
         ),
-        ("a//b", "\"a//b\" has the part \"\", which names no file: name the file by its folders alone"),
-        ("a/", "\"a/\" has the part \"\", which names no file: name the file by its folders alone"),
+        (
+            "a//b",
+            "\"a//b\" has the part \"\", which is not the name of a file or folder: write the path without it",
+        ),
+        (
+            "a/",
+            "\"a/\" has the part \"\", which is not the name of a file or folder: write the path without it",
+        ),
         (
             "a/.git/b",
-            "\"a/.git/b\" has the part \".git\", which some file systems take for .git, whose files run commands: leave it out",
+            "\"a/.git/b\" has the part \".git\", which some file systems take for .git, whose files run commands: \
+             remove it",
         ),
         ("Kptfile/x", "\"Kptfile\" is a file, and a directory of \"Kptfile/x\": rename one of them"),
         (
             "kptfile",
-            "\"kptfile\" and \"Kptfile\" are one file where letter case and forms of Unicode do not count: rename one of them",
+            "\"kptfile\" and \"Kptfile\" are the same file on systems that ignore letter case and Unicode forms: \
+             rename one of them",
         ),
     ] {
         let error = stage(&repository, "q", "w", &[(path, "")]).commit(&pat()).unwrap_err();

@@ -32,7 +32,7 @@ pub enum SettingsError {
     #[error("spec.git.repo {0}")]
     Address(String),
     #[error(
-        "spec.type is {0:?}: only repositories of type git are built; a registry of packages needs a Porch server"
+        "spec.type is {0:?}: only repositories of type git are supported; a registry of packages needs a Porch server"
     )]
     Type(String),
     #[error("spec.git.directory is {0:?}: it must be a path below the root of the repository")]

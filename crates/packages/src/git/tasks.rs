@@ -264,7 +264,7 @@ impl Store {
                         return Ok(content);
                     }
                 }
-                let text = format!("commit {commit} of {url} ({reference}) cannot be read any more");
+                let text = format!("commit {commit} of {url} ({reference}) can no longer be read");
                 Err(StoreError::NotFound(text))
             }
         }

@@ -272,7 +272,7 @@ impl Porch {
                 Err(refusal(request, status, &headers, &bytes))
             }
             Ok(Err(error)) => Err(unanswered(&innermost_cause(&error))),
-            Err(_) => Err(unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
+            Err(_) => Err(unanswered(&format!("no answer within {} s", REQUEST_LIMIT.as_secs()))),
         };
         // A read changes nothing, so its result never counts as unknown.
         answer.map_err(|error| PorchError { is_unanswered: error.is_unanswered && changes, ..error })
@@ -368,7 +368,7 @@ fn checked(name: &str) -> Result<(), PorchError> {
     if is_dns_subdomain(name) {
         return Ok(());
     }
-    let text = format!("{name:?} is no name of an object: lower-case letters, digits, `-` and `.`");
+    let text = format!("{name:?} is not a valid object name; use lower-case letters, digits, `-` and `.`");
     Err(PorchError { meaning: Meaning::Invalid, text, retry_after: None, is_unanswered: false })
 }
 

@@ -148,7 +148,7 @@ impl PorchError {
 
     /// Creates the error for a missing answer of the named server.
     pub(crate) fn unanswered(whom: &str, problem: &str) -> Self {
-        let text = format!("the {whom} gives no answer: {problem}");
+        let text = format!("the {whom} does not answer: {problem}");
         Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true }
     }
 
@@ -167,24 +167,25 @@ impl PorchError {
             | Meaning::RenderFailed
             | Meaning::Permanent
             | Meaning::Invalid => return said.to_owned(),
-            Meaning::Busy => "somebody else is changing the package: try again in a moment".to_owned(),
-            Meaning::Conflict => "somebody else has changed it meanwhile: read it again".to_owned(),
-            Meaning::AlreadyExists => "take another workspace, or go on from what is there".to_owned(),
+            Meaning::Busy => "another client is changing the package: try again in a moment".to_owned(),
+            Meaning::Conflict => "another client changed the package in the meantime: read it again".to_owned(),
+            Meaning::AlreadyExists => "use another workspace, or continue with the existing revision".to_owned(),
             Meaning::NotDraft => {
-                "`reject` makes a proposed one a draft again, `copy` goes on from a published one".to_owned()
+                "`reject` makes a proposed revision a draft again, `copy` continues from a published one".to_owned()
             }
-            Meaning::IsUpstream => "delete first what is made of it".to_owned(),
+            Meaning::IsUpstream => "first delete the package revisions that were made from it".to_owned(),
             Meaning::DeletionNotProposed => "`propose-deletion` first".to_owned(),
-            Meaning::Denied => "ask whoever gives rights in this cluster for it".to_owned(),
+            Meaning::Denied => "ask an administrator of the cluster for the permission".to_owned(),
             Meaning::OtherVersion => {
-                "Groundwork speaks v1alpha1 of the API of Porch: let the server serve the repository in it"
+                "Groundwork uses v1alpha1 of the Porch API: configure the server to serve the repository in that \
+                 version"
                     .to_owned()
             }
             Meaning::Unavailable if self.is_unanswered => {
-                format!("it may have been done all the same: look, and if it was not, {wait}")
+                format!("the change may have been made nevertheless: check, and if not, {wait}")
             }
             Meaning::Unavailable => wait,
-            Meaning::Other => format!("{wait}, and look into the log of the Porch server if it stays so"),
+            Meaning::Other => format!("{wait}; if the error persists, look into the log of the Porch server"),
         };
         format!("{said} ({advice})")
     }
@@ -311,53 +312,58 @@ mod tests {
             (
                 409,
                 "another request is already in progress",
-                "another request is already in progress (somebody else is changing \
-              the package: try again in a moment)",
+                "another request is already in progress (another client is changing the package: try again in a \
+                 moment)",
             ),
             (
                 500,
                 modified,
-                "the object has been modified; please apply your changes (somebody else has changed it meanwhile: read \
-              it again)",
+                "the object has been modified; please apply your changes (another client changed the package in the \
+                 meantime: read it again)",
             ),
             (
                 500,
                 "workspaceNames must be unique",
-                "workspaceNames must be unique (take another workspace, or go on from what is there)",
+                "workspaceNames must be unique (use another workspace, or continue with the existing revision)",
             ),
             (500, "Internal error occurred: packages cannot be nested", "packages cannot be nested"),
             (
                 500,
                 "package must be Draft",
-                "package must be Draft (`reject` makes a proposed one a draft again, `copy` goes on from a published one)",
+                "package must be Draft (`reject` makes a proposed revision a draft again, `copy` continues from a \
+                 published one)",
             ),
             (
                 403,
                 "it is referenced as upstream by a.b.c",
-                "it is referenced as upstream by a.b.c (delete first what is made of it)",
+                "it is referenced as upstream by a.b.c (first delete the package revisions that were made from it)",
             ),
             (
                 403,
                 "must be proposed for deletion",
                 "must be proposed for deletion (`propose-deletion` first)",
             ),
-            (403, "User \"x\" cannot", "User \"x\" cannot (ask whoever gives rights in this cluster for it)"),
+            (
+                403,
+                "User \"x\" cannot",
+                "User \"x\" cannot (ask an administrator of the cluster for the permission)",
+            ),
             (
                 410,
                 "gone",
-                "gone (Groundwork speaks v1alpha1 of the API of Porch: let the server serve the repository in it)",
+                "gone (Groundwork uses v1alpha1 of the Porch API: configure the server to serve the repository in that \
+                 version)",
             ),
             (503, "away", "away (try again later)"),
             (
                 504,
                 "cut",
-                "cut (it may have been done all the same: look, and if it was not, try again later)",
+                "cut (the change may have been made nevertheless: check, and if not, try again later)",
             ),
             (
                 500,
                 "Internal error occurred: push failed",
-                "push failed (try again later, and look into the log of the Porch server if \
-              it stays so)",
+                "push failed (try again later; if the error persists, look into the log of the Porch server)",
             ),
         ] {
             assert_eq!(sentence(status, text), expected);

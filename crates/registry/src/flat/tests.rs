@@ -138,9 +138,10 @@ fn directories_with_something_else() {
     std::fs::write(folder.path().join("two"), DESCRIPTOR).unwrap();
     let store = Flat::new(Tree::Directory(folder.path().to_owned())).unwrap();
     let error = store.descriptor("example.org/a", "1.0.0+7").unwrap_err().to_string();
-    assert!(error.ends_with("example.org/a:1.0.0+7 is described by another file, too"), "{error}");
+    assert!(error.ends_with("example.org/a:1.0.0+7 is also described by another file"), "{error}");
     std::fs::write(folder.path().join("two"), "no descriptor").unwrap();
     let error = store.descriptor("example.org/a", "1.0.0+7").unwrap_err().to_string();
-    let problem = "it is no component descriptor, and every file here has to be one: component descriptor has no name or no version";
+    let problem = "the file is not a component descriptor, but each file here must be one: component descriptor has no \
+                   name or no version";
     assert!(error.contains(problem), "{error}");
 }

@@ -123,8 +123,8 @@ impl Allowance {
     pub(super) fn check(&self, host: &str, address: &str) -> Result<(), RepositoryError> {
         let Some(limited) = self.time.as_ref().filter(|_| self.is_used_up()) else { return Ok(()) };
         let cause = format!(
-            "it is too slow: all that is fetched may take {} s, and a second more for each answer and each MiB ({}), and {} bytes have \
-             come (asked for {address})",
+            "it is too slow: all fetches together may take {} s, and one second more for each answer and each MiB \
+             ({}); {} bytes have arrived (asked for {address})",
             limited.time.as_secs_f32(),
             limited.option,
             limited.used().bytes
@@ -176,8 +176,8 @@ mod tests {
         assert!(none.is_used_up() && !Allowance::default().is_used_up());
         assert_eq!(
             none.check("host", "it").unwrap_err().to_string(),
-            "cannot reach host: it is too slow: all that is fetched may take 0 s, and a second more for each answer and each MiB \
-             (--time), and 0 bytes have come (asked for it)"
+            "cannot reach host: it is too slow: all fetches together may take 0 s, and one second more for each answer \
+             and each MiB (--time); 0 bytes have arrived (asked for it)"
         );
     }
 

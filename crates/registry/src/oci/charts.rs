@@ -49,7 +49,7 @@ impl std::fmt::Debug for Authorization {
 pub enum ChartError {
     #[error("no tag specified in reference {0}")]
     NoTag(String),
-    #[error("{0} is no reference of an artifact, such as registry.example.org/charts/web:1.0.0")]
+    #[error("{0} is not a reference of an artifact; write one such as registry.example.org/charts/web:1.0.0")]
     NoReference(String),
     /// The address is not valid, so no server is asked and a retry cannot help.
     #[error("{address}: {problem}")]
@@ -223,21 +223,21 @@ impl ChartClient {
 fn address_parts(url: &str) -> Result<(String, String), ChartError> {
     let wrong = |problem: &str| Err(no_address(url, problem));
     let Some((scheme, authority)) = client::origin(url) else {
-        return wrong("it is no address: it has to be like https://charts.example.org/web-1.0.0.tgz");
+        return wrong("not a URL; write an address such as https://charts.example.org/web-1.0.0.tgz");
     };
     if scheme != "https" && scheme != "http" {
         return wrong(&format!(
-            "charts are not fetched by {scheme}: the address has to begin with https:// or http://"
+            "charts are not fetched by {scheme}: the address must begin with https:// or http://"
         ));
     }
     if authority.contains('@') {
         return wrong(
-            "credentials do not belong into an address: put them into the Context (helmChartRepoCredentials)",
+            "credentials are not allowed in an address: put them into the Context (helmChartRepoCredentials)",
         );
     }
     let port = authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
     if port.is_some_and(|port| port.parse::<u16>().is_err()) {
-        return wrong("its port is no number up to 65535");
+        return wrong("its port is not a number from 0 to 65535");
     }
     Ok((scheme, authority))
 }
@@ -290,19 +290,19 @@ mod tests {
         let client = ChartClient::new(NetworkOptions::default());
         let none = Authorization::default();
         for (url, words) in [
-            ("", "it is no address"),
-            ("web-1.0.0.tgz", "it is no address"),
-            ("//charts.example.org/web.tgz", "it is no address"),
-            ("file:///etc/passwd", "it is no address"),
+            ("", "not a URL"),
+            ("web-1.0.0.tgz", "not a URL"),
+            ("//charts.example.org/web.tgz", "not a URL"),
+            ("file:///etc/passwd", "not a URL"),
             ("file://localhost/etc/passwd", "not fetched by file"),
             ("gopher://charts.example.org/web.tgz", "not fetched by gopher"),
             ("ftp://charts.example.org/web.tgz", "not fetched by ftp"),
-            ("https://me:canary@charts.example.org/web.tgz", "credentials do not belong into an address"),
-            ("https://canary@charts.example.org/web.tgz", "credentials do not belong into an address"),
-            ("https:///web.tgz", "it is no address"),
-            ("https://ch%ffarts.example.org/web.tgz", "it is no address"),
-            ("https://ch\u{e4}rts.example.org/web.tgz", "it is no address"),
-            ("https://charts.example.org:port/web.tgz", "its port is no number"),
+            ("https://me:canary@charts.example.org/web.tgz", "credentials are not allowed in an address"),
+            ("https://canary@charts.example.org/web.tgz", "credentials are not allowed in an address"),
+            ("https:///web.tgz", "not a URL"),
+            ("https://ch%ffarts.example.org/web.tgz", "not a URL"),
+            ("https://ch\u{e4}rts.example.org/web.tgz", "not a URL"),
+            ("https://charts.example.org:port/web.tgz", "its port is not a number"),
             ("https://ch~arts!.example.org/web.tgz", "must be a host"),
         ] {
             let error = client.get(url, &none, LIMIT, &Allowance::default()).unwrap_err();

@@ -343,7 +343,7 @@ impl Client {
         let is_safe = call.url.starts_with("https://")
             || (self.connection.scheme == "http" && call.url.starts_with("http://"));
         if !is_safe {
-            return Err(problem("it sends to a token service without TLS"));
+            return Err(problem("it refers to a token service without TLS"));
         }
         // A push has no time limit, but the token request needs one.
         let own = match self.allowance.left() {
@@ -362,10 +362,10 @@ impl Client {
         }
         let bytes = own.read(response, &format!("the token for {address}"), LARGEST_TOKEN)?;
         let token = serde_json::from_slice(&bytes).ok().and_then(Token::into_text);
-        let token = token.ok_or_else(|| problem("its token service answers with no token"))?;
+        let token = token.ok_or_else(|| problem("its token service answers without a token"))?;
         if token.len() > LONGEST_TOKEN {
             return Err(problem(&format!(
-                "its token service answers with more than {LONGEST_TOKEN} bytes, the most that a token may have"
+                "its token service answers with more than {LONGEST_TOKEN} bytes, the limit for a token"
             )));
         }
         Ok(format!("Bearer {token}"))
@@ -386,11 +386,12 @@ impl Client {
                 return Ok(response);
             }
             if ![Method::GET, Method::HEAD].contains(call.method) {
-                return Err(self.unreachable(address, "it redirects what is sent to it"));
+                return Err(self.unreachable(address, "it redirects an upload"));
             }
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| redirect(&url, location));
-            let next = next.ok_or_else(|| self.unreachable(address, "it redirects to no usable address"))?;
+            let next = next
+                .ok_or_else(|| self.unreachable(address, "it redirects to an address that cannot be used"))?;
             // Without credentials from here on, even if a later redirect leads back to the first
             // host.
             if origin(&next) != origin(&url) {
@@ -573,7 +574,7 @@ pub(super) fn roots_of(text: &[u8], address: &str) -> Result<RootCerts, Reposito
         }
     }
     if roots.is_empty() {
-        return Err(malformed(address.to_owned(), "it holds no certificate in PEM form"));
+        return Err(malformed(address.to_owned(), "it contains no certificate in PEM form"));
     }
     Ok(RootCerts::new_with_certs(&roots))
 }

@@ -237,7 +237,10 @@ mod tests {
         assert_eq!(memory.in_use(), MIB - ALLOWANCE, "what failed is given back");
         read(&holding, MIB).unwrap();
         let error = read(&holding, MIB).unwrap_err().to_string();
-        assert_eq!(error, "it takes what is fetched for one piece of work beyond 2097152 bytes of memory");
+        assert_eq!(
+            error,
+            "it exceeds the 2097152 bytes of memory for the content that one unit of work fetches"
+        );
         drop(holding);
         assert_eq!(memory.in_use(), 0);
     }

@@ -131,8 +131,7 @@ impl Resolver for PublicAddresses {
             return Ok(found);
         }
         let host = uri.host().unwrap_or_default();
-        let text =
-            format!("{host} leads to an address of a private network, which this service does not ask");
+        let text = format!("{host} has an address in a private network, which this service does not contact");
         // The client does not retry errors of this kind.
         Err(ureq::Error::Io(IoError::new(ErrorKind::InvalidInput, text)))
     }

@@ -33,7 +33,7 @@ pub enum PushError {
     Repository(#[from] RepositoryError),
     /// The registry has the version with other content, and a version must keep its content.
     #[error(
-        "{address} is there with other content ({present}; here it is {own}): give it another version, or have it replaced on purpose"
+        "{address} already exists with other content ({present}; the new content is {own}): use another version"
     )]
     Exists { address: String, present: String, own: String },
 }
@@ -133,7 +133,7 @@ impl Place<'_> {
         let next = location.and_then(|location| client::redirect(&from, location));
         let own = next.filter(|next| client::origin(next) == client::origin(&from));
         let next = own.ok_or_else(|| {
-            self.client.unreachable(address, "it names no address of its own for what is to be uploaded")
+            self.client.unreachable(address, "it does not name an address of its own for the upload")
         })?;
         let separator = if next.contains('?') { '&' } else { '?' };
         Ok(format!("{next}{separator}digest={digest}"))

@@ -147,7 +147,7 @@ async fn pushed_with_a_password() {
 
         let (other, _) = pack(mapping, "1.0.0+7", "eight");
         let refused = crate::push(&other, &target, false).unwrap_err().to_string();
-        assert!(refused.contains("is there with other content"), "{refused}");
+        assert!(refused.contains("already exists with other content"), "{refused}");
         assert!(!crate::push(&other, &target, true).unwrap()[0].is_unchanged);
         assert_eq!(content(&*repository, "eight").unwrap(), b"eight");
     }
@@ -315,10 +315,9 @@ fn answers_that_are_no_manifest() {
         ]
     });
     let repository = open(folder.path(), &host, None);
-    assert!(
-        error(&*repository)
-            .contains("the registry answers with \"text/html\", which is no type of manifests")
-    );
+    assert!(error(&*repository).contains(
+        "the registry answers with content type \"text/html\", which is not the type of a manifest"
+    ));
     assert!(error(&*repository).ends_with(" is larger than 4194304 bytes"));
     assert!(error(&*repository).starts_with("access to "));
 }
@@ -338,7 +337,7 @@ fn trust() {
     let path = folder.path().join("ca.pem");
     assert!(matches!(client(Some(path.clone())), Err(RepositoryError::Unreadable { .. })));
     fs::write(&path, "no certificate").unwrap();
-    assert!(client(Some(path)).unwrap_err().to_string().ends_with("it holds no certificate in PEM form"));
+    assert!(client(Some(path)).unwrap_err().to_string().ends_with("it contains no certificate in PEM form"));
 }
 
 /// Names that would change the address are refused before a request is sent.
@@ -353,7 +352,7 @@ fn names_stay_inside() {
     }
     let access = Access::Artifact { reference: "other.example.org/a:1".into() };
     let error = repository.content(NAME, "1.0.0", &access).unwrap_err().to_string();
-    assert!(error.contains(" lies in another registry than its component"), "{error}");
+    assert!(error.contains(" is in another registry than its component"), "{error}");
 }
 
 fn docker_config(auths: &serde_json::Value) -> Arc<Keyring> {
@@ -431,7 +430,7 @@ async fn registries_of_contexts() {
         .unwrap()
         .descriptor(NAME, "1.0.0+7")
         .unwrap_err();
-    assert!(refused.to_string().contains("an address of a private network"), "{refused}");
+    assert!(refused.to_string().contains("an address in a private network"), "{refused}");
 }
 
 /// TLS with an own certificate authority, against a real registry.

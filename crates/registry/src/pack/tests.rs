@@ -122,12 +122,12 @@ fn what_cannot_be_packed_is_told() {
         let error = packed(source.path()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
-    refused(&[("a", "b")], "holds no component version");
+    refused(&[("a", "b")], "contains no component version");
     refused(&[(DESCRIPTOR_FILE, "a: [")], "malformed YAML");
     let resource = |rest: &str| {
         descriptor(&format!("  - {{name: data, type: t, version: '1', relation: local{rest}}}\n"))
     };
-    refused(&[(DESCRIPTOR_FILE, &resource(""))], "\"data\" has no access, and nothing says what it holds");
+    refused(&[(DESCRIPTOR_FILE, &resource(""))], "\"data\" has neither access nor input");
     refused(&[(DESCRIPTOR_FILE, &resource(", input: {type: web, path: a}"))], "must be dir or file");
     refused(&[(DESCRIPTOR_FILE, &resource(", input: {type: file}"))], "input needs a path");
     refused(&[(DESCRIPTOR_FILE, &resource(", input: {type: file, path: none}"))], "cannot read ");

@@ -65,7 +65,10 @@ impl MapFile {
                         tracing::info!(path = %path.display(), "the repository map was read again");
                         state.map = Arc::new(map.with_network(self.network.clone()));
                     }
-                    Err(error) => tracing::warn!(%error, "the repository map stays as it was"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the changed repository map cannot be used; the previous one stays in \
+                                                use")
+                    }
                 }
             }
         }

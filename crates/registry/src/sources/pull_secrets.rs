@@ -57,9 +57,9 @@ impl PullSecrets {
                 let what = if value(OCM_CREDENTIALS).is_some() {
                     format!("{OCM_CREDENTIALS} is not read")
                 } else {
-                    format!("it holds neither {DOCKER_CONFIG} nor {DOCKERCFG}")
+                    format!("it contains neither {DOCKER_CONFIG} nor {DOCKERCFG}")
                 };
-                self.notes.push(format!("registry pull secret {title:?} is without effect: {what}"));
+                self.notes.push(format!("registry pull secret {title:?} has no effect: {what}"));
                 return;
             }
         };
@@ -105,11 +105,11 @@ mod tests {
         let old = json!({"r.org": {"username": "a", "password": "b"}}).to_string();
         assert_eq!(format!("{:?}", added(&json!({".dockercfg": old})).keyring), "Keyring { entries: 1, .. }");
         for (data, expected) in [
-            (json!({"other": "x"}), "it holds neither .dockerconfigjson nor .dockercfg"),
+            (json!({"other": "x"}), "it contains neither .dockerconfigjson nor .dockercfg"),
             (json!({".ocmcredentialconfig": "x"}), ".ocmcredentialconfig is not read"),
         ] {
             let PullSecrets { notes, error, .. } = added(&data);
-            assert_eq!(notes, [format!("registry pull secret \"team/pull\" is without effect: {expected}")]);
+            assert_eq!(notes, [format!("registry pull secret \"team/pull\" has no effect: {expected}")]);
             assert!(error.is_none());
         }
         let error = added(&json!({".dockerconfigjson": "s3cret"})).error.unwrap();

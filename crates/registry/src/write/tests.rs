@@ -137,11 +137,14 @@ fn malformed_maps() {
             "repositories:\n- {context: {}, url: 'ftp://r/a'}".to_owned(),
             "2:3: url must begin with https:// or http://",
         ),
-        ("repositories:\n- {context: {}, url: 'u:p@r/a'}".to_owned(), "2:3: url must hold no credentials"),
+        (
+            "repositories:\n- {context: {}, url: 'u:p@r/a'}".to_owned(),
+            "2:3: url must not contain credentials",
+        ),
         ("repositories:\n- {context: {}, url: /a}".to_owned(), "2:3: url must be a host and a path"),
         (
             "repositories:\n- {context: {}, directory: a, ca: b}".to_owned(),
-            "2:3: dockerConfig and ca belong to a url",
+            "2:3: dockerConfig and ca are allowed only with url",
         ),
         (format!("repositories:\n{entry}{entry}"), "3:3: the repository context r is mapped twice"),
     ] {

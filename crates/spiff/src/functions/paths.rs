@@ -40,7 +40,7 @@ pub(super) fn parseurl(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=1, "invalid argument count for parseurl")?;
     let text = text(&arguments[0], "argument for parseurl must be a string")?;
     let url = Url::parse(text.as_bytes())
-        .map_err(|_| Issue::new(format!("invalid argument for parseurl: '{text}' is no URL")))?;
+        .map_err(|_| Issue::new(format!("invalid argument for parseurl: '{text}' is not a valid URL")))?;
     let mut fields = vec![
         ("values", values(&lossy(&url.query))),
         ("scheme", Value::string(url.scheme.as_str())),

@@ -293,11 +293,14 @@ fn paths_and_urls() {
         ("parseurl()", "!invalid argument count for parseurl"),
         ("basename(1)", "!string argument expected for function basename"),
         ("dirname()", "!function dirname takes exactly one argument"),
-        (r#"parseurl("a%zz")"#, "!invalid argument for parseurl: 'a%zz' is no URL"),
-        (r#"parseurl("a_b:c")"#, "!invalid argument for parseurl: 'a_b:c' is no URL"),
-        (r#"parseurl("http://a b/")"#, "!invalid argument for parseurl: 'http://a b/' is no URL"),
-        (r#"parseurl("http://a%41b/")"#, "!invalid argument for parseurl: 'http://a%41b/' is no URL"),
-        (r#"parseurl("http://[h]/")"#, "!invalid argument for parseurl: 'http://[h]/' is no URL"),
+        (r#"parseurl("a%zz")"#, "!invalid argument for parseurl: 'a%zz' is not a valid URL"),
+        (r#"parseurl("a_b:c")"#, "!invalid argument for parseurl: 'a_b:c' is not a valid URL"),
+        (r#"parseurl("http://a b/")"#, "!invalid argument for parseurl: 'http://a b/' is not a valid URL"),
+        (
+            r#"parseurl("http://a%41b/")"#,
+            "!invalid argument for parseurl: 'http://a%41b/' is not a valid URL",
+        ),
+        (r#"parseurl("http://[h]/")"#, "!invalid argument for parseurl: 'http://[h]/' is not a valid URL"),
     ]);
 }
 

@@ -69,7 +69,9 @@ impl Port {
                     let _ = stream.set_nodelay(true);
                     return Visit::new(stream, peer, place);
                 }
-                Err(full) => tracing::debug!(%peer, ?full, "a connection was closed: there are too many"),
+                Err(full) => {
+                    tracing::debug!(%peer, ?full, "a connection was closed: too many connections are open")
+                }
             }
         }
     }

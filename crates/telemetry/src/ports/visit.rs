@@ -87,14 +87,14 @@ impl Visit {
             return Err(needed());
         }
         if silence.time.as_mut().poll(context).is_ready() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it asked nothing in time"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request arrived in time"));
         }
         Ok(())
     }
 }
 
 fn needed() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "its place is needed, and it asked nothing")
+    io::Error::new(io::ErrorKind::ConnectionAborted, "its place was needed, and no request had arrived")
 }
 
 impl fmt::Debug for Visit {

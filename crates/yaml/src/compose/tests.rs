@@ -27,7 +27,7 @@ fn last_of_equal_keys_wins() {
     check("a: 1\nb: 2\na: 3", r#"{"a":3,"b":2}"#);
     let strict = Options { unique_keys: true, ..Options::default() };
     let error = parse_first("a: 1\nb: {c: 2, c: 3}", strict).unwrap_err().to_string();
-    assert_eq!(error, "line 2, column 11: the key is there already, on line 2");
+    assert_eq!(error, "line 2, column 11: the key is already used on line 2");
 }
 
 #[test]

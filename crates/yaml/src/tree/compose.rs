@@ -166,7 +166,7 @@ impl<'t> Composer<'t> {
                 return Err(Error::new(position_of(&span.start), problem));
             }
             if depth > limits.depth {
-                let problem = format!("more than {} lists and maps are in each other", limits.depth);
+                let problem = format!("more than {} lists and maps are nested", limits.depth);
                 return Err(Error::new(position_of(&span.start), problem));
             }
             if matches!(event, Event::Comment(..)) {
@@ -370,7 +370,7 @@ impl<'t> Composer<'t> {
             let mut key = self.key()?;
             key.comments.head = head;
             if !known.insert(key.text().unwrap_or_default().to_owned()) {
-                return Err(Error::new(position, "the map has this key already"));
+                return Err(Error::new(position, "the map already has this key"));
             }
             let begins = self.peek().map_or(line, |(_, span)| span.start.line());
             if let Some((Event::SequenceStart(StructureStyle::Block, ..), span)) = self.peek() {

@@ -213,7 +213,7 @@ impl Page for ComparisonPage {
                         }
                     }
                 },
-                _ => p { "Two of its variants are compared here, by their names." },
+                _ => p { "Enter the names of two variants to compare them." },
             }
             @if self.left_out > 0 { p { (self.left_out) " more differences are not shown." } }
         }
@@ -299,7 +299,7 @@ mod tests {
         let shown = compared(&one, &one).content(Timestamp::UNIX_EPOCH).into_string();
         assert!(shown.contains("have the same labels"), "{shown}");
         let empty = ComparisonPage::new(place("edges"), Choice::default());
-        assert!(empty.content(Timestamp::UNIX_EPOCH).into_string().contains("by their names"));
+        assert!(empty.content(Timestamp::UNIX_EPOCH).into_string().contains("Enter the names"));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Page for ComponentsPage {
             p { "Component versions as Installations name them, before overwrites." }
             (self.paging.links("/components", &kept))
             @if self.components.is_empty() {
-                p { "No Installation that you may see names a component that fits." }
+                p { "No Installation that you may see has a matching component." }
             } @else {
                 div class="wide" tabindex="0" role="region" aria-label="Components" {
                     table {
@@ -109,7 +109,7 @@ impl Page for ComponentsPage {
                                     th scope="row" { (row.name) }
                                     td { (row.version) }
                                     td { a href=(of_component(&row.name, &row.version)) { (row.installations) } }
-                                    td { a href=(super::parts::path("components", &row.example)) { "as " (row.example) " has it" } }
+                                    td { a href=(super::parts::path("components", &row.example)) { "as used by " (row.example) } }
                                 }
                             }
                         }
@@ -237,8 +237,8 @@ impl Page for ClosurePage {
                     @for rule in &self.rules {
                         li value=(rule.rule) {
                             strong { (rule.outcome) }
-                            @if !rule.differing.is_empty() { ", since it looks for another " (rule.differing.join(", ")) }
-                            @if !rule.conflicts.is_empty() { ", set already: " (rule.conflicts.join(", ")) }
+                            @if !rule.differing.is_empty() { ", mismatch in " (rule.differing.join(", ")) }
+                            @if !rule.conflicts.is_empty() { ", already set: " (rule.conflicts.join(", ")) }
                         }
                     }
                 }

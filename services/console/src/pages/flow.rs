@@ -137,14 +137,14 @@ impl Graph {
                 }
             }
             details {
-                summary { "In words" }
+                summary { "As text" }
                 ul class="rows" {
                     @for flow in &self.flows {
                         li { (installation_link(&flow.from)) " gives " (flow.names.join(", ")) " to " (installation_link(&flow.to)) }
                     }
                 }
             }
-            @if self.left_out > 0 { p { (self.left_out) " more Installations found no room in the picture." } }
+            @if self.left_out > 0 { p { (self.left_out) " more Installations are not shown in the picture." } }
         }
     }
 }

@@ -76,12 +76,12 @@ pub(crate) fn html(page: &impl Page, frame: &Frame<'_>, now: Timestamp) -> Strin
                     (page.controls())
                     div id="live" data-topic=[page.topic()] data-since=[frame.position] {
                         @for problem in frame.problems {
-                            p class="problem" role="status" { "What is shown may be old: " (problem) "." }
+                            p class="problem" role="status" { "This page may be outdated: " (problem) "." }
                         }
                         (page.content(now))
                     }
                     p id="connection" class="problem" role="status" hidden {
-                        "The console does not answer. What is shown may be old."
+                        "The console does not answer. This page may be outdated."
                     }
                 }
                 footer {

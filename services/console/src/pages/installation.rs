@@ -535,10 +535,10 @@ impl Page for InstallationPage {
                 @if let Some(began) = self.job.began { dt { "Job began" } dd { (super::parts::moment(began)) " UTC" } }
                 @if let Some(ended) = self.job.ended { dt { "Job ended" } dd { (super::parts::moment(ended)) " UTC" } }
                 @if self.has_journal {
-                    dt { "Journal" } dd { a href=(path("journal", &self.place)) { "Why its jobs went as they did" } }
+                    dt { "Journal" } dd { a href=(path("journal", &self.place)) { "History of its jobs" } }
                 }
             }
-            @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes, now)) }
+            @if !self.nodes.is_empty() { h2 { "Objects of this Installation" } (tree(&self.nodes, now)) }
             @if !self.imports.is_empty() || !self.exports.is_empty() { h2 { "Data flow" } }
             @if self.siblings.has_flows() { (self.siblings.markup("Data flow between the Installation and its siblings")) }
             (names("Imports", "from", &self.imports))

@@ -152,7 +152,7 @@ impl Page for InstallationsPage {
                 a href=(PATH) { "Show all" }
             }
             @if !self.filter.component.is_empty() {
-                p { "Those of the component " strong { (self.filter.component) " " (self.filter.version) } "." }
+                p { "Installations of the component " strong { (self.filter.component) " " (self.filter.version) } "." }
             }
         }
     }
@@ -161,7 +161,7 @@ impl Page for InstallationsPage {
         html! {
             (self.paging.links(PATH, &self.filter.parameters()))
             @if self.installations.is_empty() {
-                p { "No Installation that you may see fits." }
+                p { "No Installation that you may see matches." }
             } @else {
                 div class="wide" tabindex="0" role="region" aria-label="Installations" {
                     table {

@@ -43,27 +43,27 @@ impl Wish {
         let at = match request.parameter("at") {
             "" => None,
             text => Some(text.parse().map_err(|_| {
-                refused("The time of a job (at) is written like 2026-01-31T12:00:00Z, with a zone.")
+                refused("The parameter at must be a time with a zone, such as 2026-01-31T12:00:00Z.")
             })?),
         };
         let all = match request.parameter("jobs") {
             "" | "last" => false,
             "all" => true,
-            _ => return Err(refused("The parameter jobs is last or all.")),
+            _ => return Err(refused("The parameter jobs must be last or all.")),
         };
         if all && at.is_some() {
-            return Err(refused("Ask for all jobs, or for the one of a time: not for both."));
+            return Err(refused("Ask for all jobs, or for the job at a time, but not for both."));
         }
         let limit = match request.parameter("limit") {
             "" => ENTRIES,
             text => {
                 let limit = text.parse().ok().filter(|limit| (1..=MOST_ENTRIES).contains(limit));
-                limit.ok_or_else(|| refused("The parameter limit is a number from 1 to 10000."))?
+                limit.ok_or_else(|| refused("The parameter limit must be a number from 1 to 10000."))?
             }
         };
         let what = request.parameter("what");
         if !what.is_empty() && What::ALL.iter().all(|known| known.as_str() != what) {
-            return Err(refused("The parameter what is the word of an entry, such as decision."));
+            return Err(refused("The parameter what must be a kind of entry, such as decision."));
         }
         Ok(Self { at, all, limit, what: what.to_owned() })
     }
@@ -170,16 +170,18 @@ impl JournalPage {
 
     /// Renders the reason why the page is empty.
     fn nothing(&self) -> Markup {
-        let when = self.wish.at.map(|at| format!(" at {at} or before it")).unwrap_or_default();
+        let when = self.wish.at.map(|at| format!(" at or before {at}")).unwrap_or_default();
         html! {
             @if self.wish.what.is_empty() {
                 p {
-                    "The journal has nothing of a job of this Installation" (when) ": none has run since the journal is kept, or what was "
-                    "told of it is older or more than the journal keeps (GROUNDWORK_JOURNAL_MAX_AGE and GROUNDWORK_JOURNAL_MAX_BYTES of the "
+                    "The journal has no entry about a job of this Installation" (when) ": no job has run since the \
+                                                                                        journal exists, or its "
+                    "entries were removed by the limits of the journal (GROUNDWORK_JOURNAL_MAX_AGE and \
+                     GROUNDWORK_JOURNAL_MAX_BYTES of the "
                     "watcher)."
                 }
             } @else {
-                p { "No entry of this part of the journal tells of " (self.wish.what) "." }
+                p { "This part of the journal has no entry of the kind " (self.wish.what) "." }
             }
         }
     }
@@ -232,8 +234,8 @@ impl Page for JournalPage {
         html! {
             form method="get" action=(path("journal", &self.place)) class="filter" {
                 (choice("Jobs", "jobs", jobs, &[("last", "the last one"), ("all", "all")]))
-                (input("The job at", "at", &at))
-                (choice("Tells of", "what", &self.wish.what, &words))
+                (input("Job at", "at", &at))
+                (choice("Kind of entry", "what", &self.wish.what, &words))
                 button type="submit" { "Show" }
                 a href=(path("journal", &self.place)) { "Show the last job" }
             }
@@ -244,15 +246,17 @@ impl Page for JournalPage {
         let own = path("journal", &self.place);
         html! {
             p {
-                "What the services have seen, decided and written of "
-                @if self.is_known { (installation_link(&self.place)) } @else { (self.place) ", which is gone or has not been heard of," }
-                " and of all below it, by their own clocks. The page stays as it is until it is opened again."
+                "Events, decisions and writes of the services for "
+                @if self.is_known { (installation_link(&self.place)) } @else { (self.place) ", which does not exist or \
+                                                                                             has not been received \
+                                                                                             yet," }
+                " and all objects below it, by the clock of each service. Reload the page to see new entries."
             }
             @if self.jobs.is_empty() { (self.nothing()) }
             @for job in &self.jobs { (self.job(job)) }
             @if self.is_truncated {
                 p class="note" {
-                    "There is more than these " (self.wish.limit) " entries. "
+                    "The journal has more than these " (self.wish.limit) " entries. "
                     @if self.wish.limit < MOST_ENTRIES {
                         a href=(address(&own, &self.parameters(MOST_ENTRIES))) { "Show up to " (MOST_ENTRIES) }
                     }
@@ -280,7 +284,7 @@ impl JournalPage {
             h2 { (name) }
             p {
                 "From " (moment(job.began)) " UTC, " (job.entries.len()) " entries. "
-                @if !job.job_id.is_empty() { a href=(this) { "This job alone" } }
+                @if !job.job_id.is_empty() { a href=(this) { "Only this job" } }
             }
             div class="wide" tabindex="0" role="region" aria-label=(name) {
                 table {
@@ -387,14 +391,14 @@ mod tests {
         };
         let empty = shown("at=2026-01-31T12:00:00Z", &[]);
         assert!(
-            empty.contains("has nothing of a job of this Installation at 2026-01-31T12:00:00Z"),
+            empty.contains("has no entry about a job of this Installation at or before 2026-01-31T12:00:00Z"),
             "{empty}"
         );
         let filtered = shown("what=loss", &[entry("shop", "1", 11, "write")]);
-        assert!(filtered.contains("tells of loss"), "{filtered}");
+        assert!(filtered.contains("has no entry of the kind loss"), "{filtered}");
         let gone = JournalPage { is_known: false, ..page("", &[], false) };
         let gone = gone.content(Timestamp::UNIX_EPOCH).into_string();
-        assert!(gone.contains("which is gone") && !gone.contains("href=\"/installations/team/shop\""));
+        assert!(gone.contains("which does not exist") && !gone.contains("href=\"/installations/team/shop\""));
     }
 
     #[test]

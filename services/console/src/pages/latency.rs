@@ -50,10 +50,10 @@ impl Pace {
 
     pub(super) fn markup(&self) -> Markup {
         let Self { jobs, failed, median, longest, slowest } = self;
-        let jobs = if *jobs == 1 { "1 job has".to_owned() } else { format!("{jobs} jobs have") };
+        let jobs = if *jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
         html! {
             p class="note" {
-                "In the last " (PACE_MINUTES) " minutes " (jobs) " ended, " (failed) " of them badly; half took no more than "
+                "In the last " (PACE_MINUTES) " minutes " (jobs) " ended, " (failed) " of them failed; the median took "
                 (median) " s, the longest " (longest) " s: " (installation_link(slowest)) "."
             }
         }
@@ -154,13 +154,13 @@ impl ReactionTimes {
         let time = |time: Option<SignedDuration>| time.map(elapsed).unwrap_or_default();
         html! {
             @if !self.0.is_empty() {
-                h2 { "How soon the services take up what is asked" }
+                h2 { "Reaction times of the services" }
                 div class="wide" tabindex="0" role="region" aria-label="Reaction of the services" {
                     table {
                         thead { tr {
                             th scope="col" { "What" }
-                            th scope="col" { "Taken up in " (PACE_MINUTES) " minutes" }
-                            th scope="col" { "Half within" }
+                            th scope="col" { "Handled in " (PACE_MINUTES) " minutes" }
+                            th scope="col" { "Median" }
                             th scope="col" { "Longest" }
                             th scope="col" { "Waits" }
                             th scope="col" { "For up to" }

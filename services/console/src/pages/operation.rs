@@ -38,12 +38,12 @@ impl Page for ConfirmPage {
     fn content(&self, _: Timestamp) -> Markup {
         html! {
             p { (self.consequence) }
-            p { "It is done in the name of " strong { (self.user) } "." }
+            p { "The operation is done as user " strong { (self.user) } "." }
             form method="post" action=(self.action) {
                 input type="hidden" name="key" value=(self.key);
                 input type="hidden" name="version" value=(self.version);
                 button type="submit" { (self.operation) }
-                " " a href=(self.back) { "Do nothing" }
+                " " a href=(self.back) { "Cancel" }
             }
         }
     }

@@ -211,7 +211,7 @@ impl Page for GlancePage {
             @if let Some(pace) = &self.pace { (pace.markup()) }
             (self.reactions.markup())
             @if !self.failing.is_empty() {
-                h2 { "What has failed" }
+                h2 { "Failed jobs" }
                 ul class="rows" {
                     @for row in &self.failing {
                         li { (installation_link(&row.place)) " " (row.job.badge()) " " span class="note" { (row.job.elapsed()) } }
@@ -220,7 +220,7 @@ impl Page for GlancePage {
                 (more(self.more_failing, "/installations?state=failed&nested=yes"))
             }
             @if !self.waiting.is_empty() {
-                h2 { "What waits for whom" }
+                h2 { "Waiting Installations" }
                 ul class="rows" {
                     @for row in &self.waiting {
                         li {

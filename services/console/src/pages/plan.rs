@@ -46,12 +46,13 @@ impl Page for PlanPage {
     fn controls(&self) -> Markup {
         html! {
             p {
-                "What would happen if these objects were applied: Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, \
-                 Secrets, ConfigMaps, PackageVariantSets. Nothing is applied, and values that may come from Secrets are hidden."
+                "Shows the effect of applying these objects: Installations, Contexts, ComponentVersionOverwrites, \
+                 DataObjects, Targets, Secrets, ConfigMaps, PackageVariantSets. No object is applied, and values that \
+                 may come from Secrets are hidden."
             }
             form method="post" action=(ADDRESS) class="stacked typed" {
                 input type="hidden" name="key" value=(self.key);
-                label for="namespace" { "Namespace of objects that name none" }
+                label for="namespace" { "Namespace of objects without one" }
                 input id="namespace" name="namespace" value=(self.namespace) autocomplete="off";
                 label for="objects" { "Objects, as YAML or JSON" }
                 // The HTML parser drops the first line break in a text area, so one is added.
@@ -65,7 +66,7 @@ impl Page for PlanPage {
         html! {
             @if let Some(problem) = &self.problem { p class="problem" role="alert" { (problem) } }
             @let Planned { plan, variants } = &self.planned;
-            @if plan.is_some() || variants.is_some() { h2 { "What would happen" } }
+            @if plan.is_some() || variants.is_some() { h2 { "Result" } }
             @if let Some(plan) = plan { (result(plan)) }
             @if let Some(variants) = variants { (sets::result(variants)) }
         }
@@ -76,7 +77,7 @@ fn result(plan: &Plan) -> Markup {
     let applied: Vec<&ObjectChange> =
         plan.applied.iter().filter(|object| object.change != Change::Unchanged).collect();
     html! {
-        @if plan.is_empty() { p { "Nothing would change." } }
+        @if plan.is_empty() { p { "No changes." } }
         @else { p { (plan.summary()) } }
         @for problem in &plan.problems { p class="problem" { (problem) } }
         @if !applied.is_empty() {
@@ -142,7 +143,7 @@ fn of_item(item: &PlannedItem) -> Markup {
     html! {
         (badge(item.change)) " item " (item.template)
         @if let Some(name) = &item.name { " " span class="note" { (name) } }
-        @if item.change == Change::Unchanged { " " span class="note" { "deployed again as it is" } }
+        @if item.change == Change::Unchanged { " " span class="note" { "deployed again without changes" } }
         (fields(&item.fields))
     }
 }
@@ -161,7 +162,7 @@ fn redirection(Redirection { path, before, after }: &Redirection) -> Markup {
     html! {
         @match (before, after) {
             (Some(before), Some(after)) => p { (place) ": " (before) " becomes " strong { (after) } },
-            (None, Some(after)) => p { (place) ": new is " strong { (after) } },
+            (None, Some(after)) => p { (place) ": new: " strong { (after) } },
             (Some(before), None) => p { (place) ": " (before) " is no longer used" },
             (None, None) => {},
         }

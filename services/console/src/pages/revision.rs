@@ -104,7 +104,7 @@ impl Page for RevisionPage {
                 dt { "Package" } dd { (package) }
                 dt { "Workspace" } dd { (workspace) }
                 @if let Some(revision) = revision { dt { "Revision" } dd { (revision) } }
-                @if let Some(message) = message { dt { "The store says" } dd { pre { (message) } } }
+                @if let Some(message) = message { dt { "Message of the store" } dd { pre { (message) } } }
             }
         }
     }

@@ -111,7 +111,7 @@ impl Page for SetsPage {
         html! {
             (self.paging.links("/sets", &kept))
             @if self.sets.is_empty() {
-                p { "No PackageVariantSet that you may see fits." }
+                p { "No PackageVariantSet that you may see matches." }
             } @else {
                 div class="wide" tabindex="0" role="region" aria-label="Package variant sets" {
                     table {
@@ -300,7 +300,7 @@ impl Page for SetPage {
             p { (counts(&self.counts)) }
             @for note in &self.notes { p class="note" { (note) } }
             @if !self.targets.is_empty() {
-                h2 { "What it selects" }
+                h2 { "Targets" }
                 ol { @for target in &self.targets { li { (target) } } }
             }
             h2 { "Variants" }
@@ -309,7 +309,7 @@ impl Page for SetPage {
                 table {
                     thead { tr {
                         th scope="col" { "Variant" } th scope="col" { "State" } th scope="col" { "Downstream" }
-                        th scope="col" { "Upstream" } th scope="col" { "Waits for somebody" }
+                        th scope="col" { "Upstream" } th scope="col" { "Waits for approval" }
                     } }
                     tbody {
                         @for variant in &self.variants {

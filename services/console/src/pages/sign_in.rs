@@ -30,8 +30,8 @@ impl Page for SignInPage {
                 button type="submit" { "Sign in" }
             }
             p {
-                "Such as that of a service account: " code { "kubectl create token NAME" } ". "
-                "You see what its user may " code { "get" } "; the console has no rights to give."
+                "For example the token of a service account: " code { "kubectl create token NAME" } ". "
+                "You see the objects that its user may " code { "get" } "; the console adds no permissions."
             }
         }
     }

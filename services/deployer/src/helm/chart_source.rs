@@ -250,7 +250,7 @@ impl ChartSources {
             let pulled = client.pull(&reference, &keyring, LARGEST, &allowance);
             pulled.map_err(|error| match error {
                 ChartError::NoTag(_) | ChartError::NoReference(_) => {
-                    broken(format!("the chart cannot be had: {error}"))
+                    broken(format!("the chart cannot be fetched: {error}"))
                 }
                 error => {
                     unreachable(format!("unable to fetch helm chart from {reference:?}: {error}"), &error)
@@ -276,7 +276,8 @@ impl ChartSources {
             let is_range = |character: char| "^~<>=*| ,".contains(character);
             if version.contains(is_range) {
                 return Err(broken(format!(
-                    "chart.helmChartRepo.helmChartVersion: {version:?} is a range, and a registry has tags alone: give one version"
+                    "chart.helmChartRepo.helmChartVersion: {version:?} is a range, but a registry has only tags: give \
+                     one version"
                 )));
             }
             let base = helm_chart_repo_url.trim_end_matches('/');
@@ -289,7 +290,7 @@ impl ChartSources {
                 "cannot get chart repository {:?}: could not find protocol handler for: {scheme}",
                 shown(&base)
             );
-            return Err(broken(format!("{text}; it has to begin with https://, http:// or oci://")));
+            return Err(broken(format!("{text}; it must begin with https://, http:// or oci://")));
         }
         let context = context(round).await?;
         let authorization = authorization(round, context.as_ref(), &base).await?;
@@ -319,7 +320,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, OperationError> {
     let fetched = tokio::task::spawn_blocking(fetch).await;
     fetched.map_err(|_| {
-        OperationError::transient("TemplateChart", Reason::GetHelmChart, "fetching the chart did not end")
+        OperationError::transient("TemplateChart", Reason::GetHelmChart, "fetching the chart did not finish")
     })?
 }
 
@@ -374,7 +375,7 @@ fn of_index(
         Some(expected) if !expected.trim_start_matches("sha256:").eq_ignore_ascii_case(&digest) => {
             let expected: String = expected.chars().take(100).collect();
             Err(broken(format!(
-                "the chart {name} at {path} has the digest {digest}, and the index of its repository says {expected}"
+                "the chart {name} at {path} has the digest {digest}, but the index of its repository has {expected}"
             )))
         }
         _ => Ok(archive),
@@ -440,7 +441,7 @@ async fn authorization(
         return Ok(Authorization::default());
     };
     let auths: Vec<RepositoryAuth> = serde_json::from_value(auths)
-        .map_err(|_| broken("helmChartRepoCredentials of the context has another form".to_owned()))?;
+        .map_err(|_| broken("helmChartRepoCredentials of the context is not valid".to_owned()))?;
     let fitting = auths.into_iter().filter(|auth| is_below(base, &normalized(&auth.url)));
     let Some(auth) = fitting.max_by_key(|auth| normalized(&auth.url).len()) else {
         return Ok(Authorization::default());
@@ -487,8 +488,8 @@ fn is_below(address: &str, other: &str) -> bool {
 fn check_scheme(reference: &str) -> Result<(), OperationError> {
     match reference.split_once("://") {
         Some((scheme, _)) if scheme != "oci" => Err(broken(format!(
-            "chart.ref begins with {scheme}://, and no scheme but oci:// is possible there: write host/path:tag, or give the address \
-             of an archive in chart.archive.remote.url"
+            "chart.ref begins with {scheme}://, but only oci:// is allowed there: write host/path:tag, or give the \
+             address of an archive in chart.archive.remote.url"
         ))),
         _ => Ok(()),
     }
@@ -500,9 +501,9 @@ fn unpacked(raw: &str) -> Result<Vec<u8>, OperationError> {
         return Err(broken(format!("chart archive larger than {LARGEST} bytes")));
     }
     let letters: Vec<u8> = raw.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    BASE64
-        .decode(&letters)
-        .map_err(|_| broken("unable to decode helm archive: chart.archive.raw is no base64".to_owned()))
+    BASE64.decode(&letters).map_err(|_| {
+        broken("unable to decode helm archive: chart.archive.raw is not valid base64".to_owned())
+    })
 }
 
 /// Returns the error of a chart that no retry can fetch.
@@ -536,7 +537,7 @@ mod tests {
     #[test]
     fn archives_in_the_item() {
         assert_eq!(unpacked("YWJj\nZA=="), Ok(b"abcd".to_vec()));
-        assert!(unpacked("%").unwrap_err().message.contains("is no base64"));
+        assert!(unpacked("%").unwrap_err().message.contains("is not valid base64"));
         let large = "A".repeat(usize::try_from(LARGEST).unwrap() / 3 * 4 + 8);
         assert!(unpacked(&large).unwrap_err().message.contains("larger than"));
     }
@@ -548,7 +549,7 @@ mod tests {
         }
         for (reference, scheme) in [("http://host/c:1", "http"), ("https://host/c:1", "https")] {
             let error = check_scheme(reference).unwrap_err();
-            assert!(error.message.contains(&format!("{scheme}://, and no scheme but oci://")), "{error:?}");
+            assert!(error.message.contains(&format!("{scheme}://, but only oci://")), "{error:?}");
             assert_eq!(error.codes, vec![ErrorCode::ConfigurationProblem]);
         }
     }

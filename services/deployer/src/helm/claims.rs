@@ -97,9 +97,9 @@ fn objects_of(last: &Stored, release: &Owner) -> Vec<Reference> {
 pub(super) fn refusal(release: &Owner) -> OperationError {
     let Owner { name, namespace } = release;
     let message = format!(
-        "release {name} is there already in namespace {namespace}, and this item has neither installed nor upgraded it: give the item \
-         another release name, or set adopt: true in its configuration to take the release over, which is then upgraded with the \
-         item and uninstalled with it"
+        "release {name} already exists in namespace {namespace}, but this item has neither installed nor upgraded it: \
+         give the item another release name, or set adopt: true in its configuration to take the release over, which \
+         is then upgraded and uninstalled with the item"
     );
     OperationError::new("RealHelmDeployer.Deploy", Reason::InstallRelease, message)
 }

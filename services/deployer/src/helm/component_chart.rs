@@ -79,9 +79,9 @@ impl ComponentChart {
             ))
         };
         let letters: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-        let bytes = BASE64.decode(&letters).map_err(|_| wrong("it is no base64"))?;
+        let bytes = BASE64.decode(&letters).map_err(|_| wrong("it is not valid base64"))?;
         let document = groundwork_yaml::from_str(&String::from_utf8_lossy(&bytes));
-        let document = document.map_err(|_| wrong("it holds no YAML"))?;
+        let document = document.map_err(|_| wrong("it is not valid YAML"))?;
         let Key { component, resource } = serde_json::from_value(document)
             .map_err(|_| wrong("it does not name a component and a resource"))?;
         let KeyComponent { name, version } = component;
@@ -147,7 +147,7 @@ impl ComponentChart {
                 "blueprint": {"ref": {"resourceName": "chart"}},
             },
         }))
-        .map_err(|_| broken(format!("chart.{}: the component is written in another form", self.member)))?;
+        .map_err(|_| broken(format!("chart.{}: the component is not valid", self.member)))?;
         let resolution = resolve(&Inputs {
             installation: &installation,
             context: context.as_ref(),
@@ -166,7 +166,7 @@ impl ComponentChart {
         let told = |message: String| format!("chart.{}: {message}", self.member);
         match resolution.root(&around.repositories) {
             Ok(Some(version)) => Ok(version),
-            Ok(None) => Err(broken(told("it names no component".to_owned()))),
+            Ok(None) => Err(broken(told("it does not name a component".to_owned()))),
             // An error of objects in the namespace is final until a user changes them. A component
             // that cannot be fetched may appear later, so that error is retried.
             Err(error) if is_known => Err(broken(told(error.message))),
@@ -253,8 +253,8 @@ mod tests {
         );
         assert_eq!(chart.resource["os"], "linux");
         for (result, part) in [
-            (ComponentChart::of_key("%"), "no base64"),
-            (key("{"), "holds no YAML"),
+            (ComponentChart::of_key("%"), "not valid base64"),
+            (key("{"), "not valid YAML"),
             (key("component: {name: canary}"), "does not name a component and a resource"),
         ] {
             let message = result.unwrap_err().message;

@@ -188,7 +188,7 @@ impl Configuration {
         }
         let mut configuration: Self = serde_json::from_value(config.clone()).map_err(|error| {
             invalid_configuration(format!(
-                "spec.config is no {KIND}: {}",
+                "spec.config is not a valid {KIND}: {}",
                 crate::configuration::problem(&error)
             ))
         })?;
@@ -259,7 +259,7 @@ impl Configuration {
             self.exports_from_manifests.iter().map(|export| export.key.as_str()).collect();
         keys.sort_unstable();
         if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-            found.push("exportsFromManifests: a key is there twice".to_owned());
+            found.push("exportsFromManifests: a key occurs twice".to_owned());
         }
         found
     }
@@ -350,7 +350,7 @@ mod tests {
             ),
             (
                 json!({"exportsFromManifests": [{"key": "a", "jsonPath": ".b"}, {"key": "a", "jsonPath": ".c"}]}),
-                "a key is there twice",
+                "a key occurs twice",
             ),
         ] {
             let message = parsed(members.clone()).unwrap_err().message;

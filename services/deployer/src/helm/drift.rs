@@ -71,13 +71,14 @@ async fn of_release(round: &Round<'_>, cluster: &Cluster, release: &Owner) -> Re
         .find(|stored| stored.is_of_item(&uid) && is_own(stored.record.status()));
     let (Some(own), Some(last)) = (own, history.last()) else {
         let (namespace, name) = (&release.namespace, &release.name);
-        let obstacle = format!("the release {namespace}/{name} has no revision that this item has made");
+        let obstacle = format!("the release {namespace}/{name} has no revision that this item created");
         return Ok(Wish { objects: Vec::new(), obstacle: Some(obstacle) });
     };
     let obstacle = (last.record.revision() != own.record.revision()).then(|| {
         let (namespace, name) = (&release.namespace, &release.name);
         let revision = last.record.revision();
-        format!("somebody else has made revision {revision} of the release {namespace}/{name}")
+        format!("the release {namespace}/{name} is at revision {revision}, which this item did not create, so its \
+                 drift is not repaired; request a job")
     });
     let found = objects(cluster, own.record.manifest(), &release.namespace, Unknown::IsSkipped).await;
     let wanted = found.map_err(|error| failure(&error))?.into_iter().map(|object| {

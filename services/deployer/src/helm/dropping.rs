@@ -34,7 +34,7 @@ impl ReleaseRun<'_> {
         if !dropped.is_empty() && !is_listed(self.round.item) {
             // Other items learn from the status which objects the release lists. Before the status
             // is written, another item could hand an object back to this release.
-            return Ok(Some("helm deployer: the new list of objects is written down".to_owned().into()));
+            return Ok(Some("helm deployer: the new list of objects to be saved".to_owned().into()));
         }
         let disposed = self.give_up(&dropped).await?;
         if let Some(reference) = disposed.in_transit {

@@ -39,7 +39,8 @@ pub(super) fn parse(manifest: &str) -> Result<Vec<Value>, ApplyError> {
     for document in documents(manifest) {
         let value = groundwork_yaml::from_str(document).map_err(|_| {
             ApplyError::Configuration(
-                "unable to build kubernetes objects from release manifest: a document is no YAML".to_owned(),
+                "unable to build kubernetes objects from release manifest: a document of the manifest is not valid \
+                 YAML".to_owned(),
             )
         })?;
         flatten(value, &mut objects);

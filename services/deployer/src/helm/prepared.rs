@@ -57,7 +57,8 @@ impl Prepared<'_> {
     pub(super) async fn tell_adopted(&self, release: &Owner) {
         let Owner { name, namespace } = release;
         let text = format!(
-            "release {name} in namespace {namespace}, which others have made, is taken over (adopt): it goes with the item"
+            "release {name} in namespace {namespace}, which another client created, is taken over (adopt): it is \
+             uninstalled with the item"
         );
         self.round.note("ReleaseAdopted", &text).await;
     }
@@ -85,13 +86,13 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
     let mut tell = |message: String| warnings.push(Warning { reason: "ConfigurationWithoutEffect", message });
     if !configuration.unknown.is_empty() {
         let members: Vec<&str> = configuration.unknown.keys().map(String::as_str).collect();
-        tell(format!("without effect on the helm deployer: {} of spec.config", members.join(", ")));
+        tell(format!("the helm deployer ignores {} of spec.config", members.join(", ")));
     }
     if configuration.chart.count() > 1 {
         tell("of several sources in spec.config.chart only the first counts: archive, ref, helmChartRepo, fromResource, resourceRef".to_owned());
     }
     if item.annotations().contains_key(render_only::OLD_RULES) {
-        tell(format!("the annotation {} is without effect", render_only::OLD_RULES));
+        tell(format!("the annotation {} has no effect", render_only::OLD_RULES));
     }
     // This warning is reported once: the status of this round no longer marks the old release as
     // current.
@@ -99,7 +100,7 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
         if !is_named(release, configuration) {
             let (namespace, name) = (&release["namespace"], &release["name"]);
             let message = format!(
-                "the release {name} of the namespace {namespace} is left as it is, until the item goes"
+                "the release {name} of the namespace {namespace} stays unchanged until the item is deleted"
             );
             warnings.push(Warning { reason: "HelmReleaseAbandoned", message });
         }

@@ -183,7 +183,8 @@ impl ReleaseRun<'_> {
             for object in parse(&document.content).map_err(|error| failed(&error))? {
                 let reference = Reference::of(&object);
                 let kind = self.cluster.kind(&reference.api_version, &reference.kind).await?;
-                let kind = kind.ok_or_else(|| failed(&"the cluster has no such kind of definitions"))?;
+                let kind =
+                    kind.ok_or_else(|| failed(&"the cluster does not serve definitions of this version"))?;
                 let live = match self.cluster.get_of(&kind, &reference).await? {
                     Some(live) => live,
                     None => match self.cluster.create(&kind, &object).await {
@@ -445,7 +446,9 @@ impl ReleaseRun<'_> {
             self.deadline.check("helm deployer: start apply manifests")?;
             let (stored, warning) = match create_declared(self.cluster, &object.kind, &manifest).await {
                 Err(ApiError::AlreadyExists(what)) => {
-                    return Err(ApplyError::Retry(format!("{what} was created by somebody else meanwhile")));
+                    return Err(ApplyError::Retry(format!(
+                        "{what}: another client created it in the meantime"
+                    )));
                 }
                 answer => answer?,
             };

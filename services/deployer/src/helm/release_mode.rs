@@ -206,7 +206,7 @@ async fn open<'a>(prepared: &Prepared<'a>, cluster: &'a Cluster) -> Result<Relea
     }
     for secret in &history.unreadable {
         let text = format!(
-            "the Secret {namespace}/{secret} looks like a record of the release and cannot be read; it was left out"
+            "the Secret {namespace}/{secret} looks like a record of the release, but cannot be read; it is ignored"
         );
         prepared.round.warn("ChartWarning", &text).await;
     }
@@ -274,7 +274,7 @@ async fn failed(
                 let status = release_status(&prepared, &run);
                 return Ok(Step::waiting(what, status, prepared.warnings));
             }
-            Err(second) => tracing::warn!(error = %second, "a failed release could not be noted"),
+            Err(second) => tracing::warn!(error = %second, "the failure of a release could not be recorded"),
         }
     }
     let verb = if reason == Reason::InstallRelease { "install" } else { "upgrade" };

@@ -31,7 +31,7 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
         return if releases(round.item).is_empty() && estate(round.item).is_empty() {
             Ok(Removal::Done)
         } else {
-            let text = "spec.config cannot be read any more: mend it, or delete without uninstall";
+            let text = "spec.config is no longer valid: correct it, or delete without uninstall";
             Err(OperationError::new("DeleteHelmRelease", Reason::Uninstall, text).into())
         };
     };
@@ -124,7 +124,7 @@ async fn uninstall(
         Some(Claim::Own) => None,
         Some(Claim::OfItem(item)) => Some(format!("the item {item} manages it now")),
         Some(Claim::Orphan) => {
-            Some("another item has made it, and this one has not upgraded it since".to_owned())
+            Some("another item created it, and this item has not upgraded it since".to_owned())
         }
         Some(Claim::Foreign) => Some("this item has neither installed nor upgraded it".to_owned()),
     };

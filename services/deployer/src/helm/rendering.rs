@@ -194,7 +194,9 @@ impl Surroundings {
         namespace: &str,
         name: &str,
     ) -> Result<Value, String> {
-        let Some(cluster) = &self.cluster else { return Err("there is no cluster to look into".to_owned()) };
+        let Some(cluster) = &self.cluster else {
+            return Err("lookup has no cluster to read from".to_owned());
+        };
         self.was_asked.store(true, Ordering::Relaxed);
         {
             let question = [api_version, kind, namespace, name].map(str::to_owned);

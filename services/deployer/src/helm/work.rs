@@ -144,7 +144,7 @@ impl Worker {
         let archive =
             ask(&self.connection, &Question::Archive).and_then(|(answer, archive)| match answer {
                 Answer::Archive => Ok(archive),
-                Answer::Found(_) | Answer::Failed(_) => Err("the archive is not to be had".to_owned()),
+                Answer::Found(_) | Answer::Failed(_) => Err("the archive is not available".to_owned()),
             })?;
         let chart = Chart::from_archive(&archive).map_err(|error| error.to_string())?;
         let renderer = Arc::new(Renderer::new(chart));
@@ -250,7 +250,7 @@ impl Lookup for AskedCluster {
         match ask(&self.0, &question)?.0 {
             Answer::Found(value) => Ok(value),
             Answer::Failed(text) => Err(text),
-            Answer::Archive => Err("an answer to another question".to_owned()),
+            Answer::Archive => Err("the answer belongs to another request".to_owned()),
         }
     }
 }

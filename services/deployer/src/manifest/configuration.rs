@@ -50,7 +50,7 @@ impl Configuration {
         }
         let mut configuration: Self = serde_json::from_value(config).map_err(|error| {
             invalid_configuration(format!(
-                "spec.config is no {KIND}: {}",
+                "spec.config is not a valid {KIND}: {}",
                 crate::configuration::problem(&error)
             ))
         })?;
@@ -94,8 +94,7 @@ impl Configuration {
         if members.is_empty() {
             return Vec::new();
         }
-        let message =
-            format!("without effect on the manifest deployer: {} of spec.config", members.join(", "));
+        let message = format!("the manifest deployer ignores {} of spec.config", members.join(", "));
         vec![Warning { reason: "ConfigurationWithoutEffect", message }]
     }
 }

@@ -112,7 +112,9 @@ impl Round<'_> {
                     let data: BTreeMap<String, ByteString> = [(KUBECONFIG.to_owned(), kubeconfig)].into();
                     self.mirror(Mirror { name: name.clone(), data }, home).await;
                 }
-                Err(error) => self.outcome.errors.push(format!("no kubeconfig of the Shoot {name}: {error}")),
+                Err(error) => {
+                    self.outcome.errors.push(format!("cannot get a kubeconfig of the Shoot {name}: {error}"))
+                }
             }
         }
         Ok(mirrored)
@@ -123,7 +125,8 @@ impl Round<'_> {
         let Some(name) = self.sync.spec.target_to_source() else { return };
         if mirrored.contains(name) {
             self.outcome.errors.push(format!(
-                "the source cluster has no Target: its name {name} is that of a mirrored one; set spec.targetToSourceName to another name"
+                "the Target of the source cluster was not created: a mirrored Target has the same name {name}; set \
+                 spec.targetToSourceName to another name"
             ));
         } else if let Some(write) = target_to_source(self.sync, home, name, &now()) {
             self.write(name, vec![write]).await;
@@ -149,7 +152,8 @@ impl Round<'_> {
             let problem = match answer {
                 Ok(()) => continue,
                 Err(ApiError::AlreadyExists(_)) => format!(
-                    "the {kind} {name} of this namespace was not made by a TargetSync, so it is not overwritten: delete it, or choose other names"
+                    "the {kind} {name} of this namespace was not created by a TargetSync, so it is not overwritten: \
+                     delete it, or choose other names"
                 ),
                 Err(error) => error.to_string(),
             };

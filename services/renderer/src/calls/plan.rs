@@ -65,7 +65,7 @@ pub(crate) fn plan(
     }
     let answer = PlanResponse { plan: Some(answer::encode(&plan)?) };
     if answer.encoded_len() > MAX_MESSAGE {
-        let text = "the plan does not fit into a message: ask for fewer objects";
+        let text = "the plan is too large for a message: ask for fewer objects";
         return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
     }
     Ok(Progress::Done(answer))
@@ -143,11 +143,11 @@ fn key(object: &Value, namespace: &str, field: &str) -> Result<Key, Status> {
     let written = Some(member("namespace")).filter(|name| !name.is_empty());
     let namespace = written.unwrap_or(namespace);
     if namespace.is_empty() {
-        return Err(invalid(field, "it names no namespace, and neither does the field namespace"));
+        return Err(invalid(field, "it has no namespace, and the field namespace is empty"));
     }
     for (what, name) in [("namespace", namespace), ("name", member("name"))] {
         if !is_dns_subdomain(name) {
-            return Err(invalid(field, &format!("its {what} must be a name as Kubernetes has them")));
+            return Err(invalid(field, &format!("its {what} must be a valid Kubernetes name")));
         }
     }
     Ok((namespace.to_owned(), member("name").to_owned()))
@@ -172,10 +172,10 @@ fn add<K>(objects: &mut BTreeMap<Key, K>, key: &Key, object: K, field: &str) -> 
 fn unknown(api_version: &str, kind: &str, field: &str) -> Status {
     let problem = match (api_version, kind) {
         (Execution::API_VERSION, Execution::KIND | DeployItem::KIND) => {
-            "jobs make Executions and DeployItems, nobody applies them"
+            "jobs create Executions and DeployItems; leave them out of the request"
         }
         (PackageVariantSet::API_VERSION, PackageVariantSet::KIND) => {
-            "of PackageVariantSets the call Preview of the variant service tells, and `groundwork plan`"
+            "for PackageVariantSets, use the call Preview of the variant service, or `groundwork plan`"
         }
         _ => {
             "its kind must be one of Installation, Context, ComponentVersionOverwrites, DataObject, Target, Secret, ConfigMap, with its \
@@ -241,15 +241,15 @@ mod tests {
             (
                 vec![config_map.clone(); MOST_OBJECTS + 1],
                 "team",
-                "there are 1001 objects, a call may bring 1000",
+                "there are 1001 objects; a call may have at most 1000",
             ),
-            (vec![config_map.clone()], "", "objects[0]: it names no namespace"),
+            (vec![config_map.clone()], "", "objects[0]: it has no namespace"),
             (
                 vec![config_map.clone(), config_map],
                 "team",
                 "objects[1]: an object of this kind, namespace and name is given twice",
             ),
-            (vec![inside], "team", "its namespace must be a name as Kubernetes has them"),
+            (vec![inside], "team", "its namespace must be a valid Kubernetes name"),
             (vec![of("v1", "Pod", "x")], "team", "its kind must be one of Installation, "),
             (vec![of("config.porch.kpt.dev/v1alpha2", "PackageVariantSet", "x")], "team", "objects[0]: "),
         ] {
@@ -261,7 +261,7 @@ mod tests {
         let sets = unknown(PackageVariantSet::API_VERSION, PackageVariantSet::KIND, "objects[0]");
         assert!(sets.message().contains("Preview"), "{sets}");
         let items = unknown(DeployItem::API_VERSION, DeployItem::KIND, "objects[0]");
-        assert!(items.message().contains("nobody applies them"), "{items}");
+        assert!(items.message().contains("leave them out of the request"), "{items}");
     }
 
     #[test]
@@ -276,7 +276,10 @@ mod tests {
             map
         });
         let refused = plan_scope(request(&many.collect::<Vec<_>>(), "team")).unwrap_err();
-        assert!(refused.message().contains("there are 21 namespaces, a call may bring 20"), "{refused}");
+        assert!(
+            refused.message().contains("there are 21 namespaces; a call may have at most 20"),
+            "{refused}"
+        );
     }
 
     /// A plan asks once for each Secret that it needs, whether the Secret exists or not, and shows

@@ -68,7 +68,7 @@ impl Inline {
             inline.add(json, &format!("inline.objects[{index}]"), &mut brought)?;
         }
         let Some(installation) = brought.installation else {
-            return Err(invalid("inline.objects", "there is no Installation among them"));
+            return Err(invalid("inline.objects", "must contain an Installation"));
         };
         inline.scope = scope(&installation);
         inline.context = brought.contexts.remove(installation.spec.context());
@@ -90,7 +90,7 @@ impl Inline {
                 brought.installation = Some(typed(object, field)?);
             }
             (Installation::API_VERSION, Installation::KIND) => {
-                return Err(invalid(field, "there is more than one Installation"));
+                return Err(invalid(field, "only one Installation is allowed"));
             }
             (Context::API_VERSION, Context::KIND) => {
                 let context: Context = typed(object, field)?;
@@ -156,7 +156,7 @@ impl Inline {
         let is_known = outcome.error.is_none() && self.installation.spec.import_data_mappings.is_empty();
         let is_unused = |name: &&String| is_known && !outcome.imports.values.contains_key(*name);
         let given = self.given.keys().filter(is_unused);
-        let given = given.map(|name| format!("given {name:?}: the blueprint imports nothing of this name"));
+        let given = given.map(|name| format!("given {name:?}: the blueprint has no import of this name"));
         rules.chain(given).collect()
     }
 }
@@ -174,14 +174,14 @@ fn scope(installation: &Installation) -> String {
 
 /// Decodes an object. The error names the field and never quotes its content.
 pub(super) fn typed<T: DeserializeOwned>(object: Value, field: &str) -> Result<T, Status> {
-    serde_json::from_value(object).map_err(|_| invalid(field, "it is not an object of its kind"))
+    serde_json::from_value(object).map_err(|_| invalid(field, "it is not a valid object of its kind"))
 }
 
 pub(super) fn at_most(limit: usize, count: usize, what: &str, field: &str) -> Result<(), Status> {
     if count <= limit {
         return Ok(());
     }
-    Err(invalid(field, &format!("there are {count} {what}, a call may bring {limit}")))
+    Err(invalid(field, &format!("there are {count} {what}; a call may have at most {limit}")))
 }
 
 /// Returns the files in the request, if any.

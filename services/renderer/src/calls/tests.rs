@@ -81,16 +81,16 @@ fn a_call_brings_only_so_many_objects_files_and_values() {
     let given = RenderInput { given: values(), ..RenderInput::default() };
     let state = RenderInput { state: values(), ..RenderInput::default() };
     for (input, text) in [
-        (objects, "inline.objects: there are 1001 objects, a call may bring 1000"),
-        (files, "inline.blueprint: there are 1001 files, a call may bring 1000"),
-        (given, "inline.given: there are 1001 values, a call may bring 1000"),
-        (state, "inline.state: there are 1001 values, a call may bring 1000"),
+        (objects, "inline.objects: there are 1001 objects; a call may have at most 1000"),
+        (files, "inline.blueprint: there are 1001 files; a call may have at most 1000"),
+        (given, "inline.given: there are 1001 values; a call may have at most 1000"),
+        (state, "inline.state: there are 1001 values; a call may have at most 1000"),
     ] {
         assert_eq!(refused(input), text);
     }
     let exports = WireValues { data_objects: values(), ..WireValues::default() };
     let told = export_values(&exports).unwrap_err();
-    assert_eq!(told.message(), "values.data_objects: there are 1001 values, a call may bring 1000");
+    assert_eq!(told.message(), "values.data_objects: there are 1001 values; a call may have at most 1000");
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn a_path_cannot_be_a_file_and_a_folder() {
 fn values_that_cannot_be_used_are_refused() {
     let text = |text: &str| HashMap::from([("a".to_owned(), Json { text: text.to_owned() })]);
     for (broken, problem) in [
-        ("canary", "it is not JSON (line 1, column 1)"),
-        ("{\"canary\": 1, \"canary\": 2}", "a name of a field is given twice"),
-        ("", "it is not JSON"),
+        ("canary", "not valid JSON (line 1, column 1)"),
+        ("{\"canary\": 1, \"canary\": 2}", "a field name occurs twice"),
+        ("", "not valid JSON"),
     ] {
         let inputs = [
             ("inline.given", RenderInput { given: text(broken), ..RenderInput::default() }),
@@ -273,7 +273,7 @@ fn inline_input_gives_children_and_state() {
     assert_eq!(first.dropped.len(), 1);
     assert!(first.dropped[0].contains("\"first\": data import \"color\" is dropped"), "{:?}", first.dropped);
     assert!(
-        first.warnings.contains(&"given \"sise\": the blueprint imports nothing of this name".to_owned()),
+        first.warnings.contains(&"given \"sise\": the blueprint has no import of this name".to_owned()),
         "{:?}",
         first.warnings
     );
@@ -352,7 +352,11 @@ fn exports_are_rendered_and_published() {
     assert_eq!(decode(&answer.exports["login"]), json!({"user": "bob", "password": "canary"}));
     assert!(answer.exports.contains_key("cluster") && !answer.exports.contains_key("surplus"));
     assert!(
-        answer.warnings.iter().any(|warning| warning.contains("does not declare: 1 beside")),
+        answer
+            .warnings
+            .iter()
+            .any(|warning| warning
+                .contains("1 exports are dropped because the blueprint does not declare them")),
         "{:?}",
         answer.warnings
     );
@@ -449,6 +453,6 @@ fn what_is_dropped_shows_no_value() {
     let answer = exported(input("{}", blueprint), &values);
     assert_eq!(
         answer.warnings,
-        ["exports are dropped that the blueprint does not declare: 1 beside those that it declares (url)"]
+        ["1 exports are dropped because the blueprint does not declare them; it declares (url)"]
     );
 }

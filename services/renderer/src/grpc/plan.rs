@@ -59,7 +59,9 @@ impl Service {
             authorise(&self.access, metadata, namespace).await?;
         }
         let _turn = self.plans.0.try_acquire().map_err(|_| {
-            let text = format!("this replica makes {PLANS} plans already: ask another one, or later");
+            let text = format!(
+                "this replica is already making {PLANS} plans: ask another replica, or try again later"
+            );
             status::unavailable(reasons::TOO_MANY_CALLS, text)
         })?;
         let mut landscape = read(&namespaces, &self.objects).await?;
@@ -84,7 +86,7 @@ impl Service {
                 Progress::Lacks(Unplanned::Scope(_)) => return Err(broken()),
             }
         }
-        let text = format!("after {ROUNDS} readings there are still more Secrets or ConfigMaps to look for");
+        let text = format!("after {ROUNDS} rounds of reading, more Secrets or ConfigMaps are still needed");
         Err(status::exhausted(reasons::LANDSCAPE_TOO_LARGE, text))
     }
 }
@@ -113,7 +115,8 @@ async fn read(namespaces: &BTreeSet<String>, objects: &Objects) -> Result<Namesp
         count += found.len();
         if count > MOST_OBJECTS {
             let text = format!(
-                "there are more than {MOST_OBJECTS} objects to look at in the namespaces of the request: `groundwork plan` has no such limit"
+                "the namespaces of the request have more than {MOST_OBJECTS} objects to read: `groundwork plan` has no \
+                 such limit"
             );
             return Err(status::exhausted(reasons::LANDSCAPE_TOO_LARGE, text));
         }
@@ -146,7 +149,7 @@ async fn add(
     let count: usize =
         landscape.values().map(known).sum::<usize>() + lacks.values().map(Lacks::len).sum::<usize>();
     if count > MOST_NAMED {
-        let text = format!("there are more than {MOST_NAMED} Secrets and ConfigMaps to look for");
+        let text = format!("the plan needs more than {MOST_NAMED} Secrets and ConfigMaps");
         return Err(status::exhausted(reasons::LANDSCAPE_TOO_LARGE, text));
     }
     for (namespace, lacks) in lacks {
@@ -177,5 +180,5 @@ async fn add(
 
 /// Returns the status for an answer that no worker of Groundwork gives.
 fn broken() -> Status {
-    status::internal(reasons::WORK_INTERRUPTED, "a worker has answered something that was not asked for")
+    status::internal(reasons::WORK_INTERRUPTED, "a worker process sent an unexpected answer")
 }

@@ -101,7 +101,7 @@ impl Replays {
         objects: &Objects,
     ) -> Result<Entries, Status> {
         // The semaphore is never closed, so this error cannot occur.
-        let _turn = self.turns.acquire().await.map_err(|_| no_bus("the service ends"))?;
+        let _turn = self.turns.acquire().await.map_err(|_| no_bus("the service is shutting down"))?;
         let key = installation_key(&installation.namespace, &installation.name);
         let mut entries = self.read(&key, wish.jobs).await.map_err(|error| no_bus(&error.to_string()))?;
         let is_truncated = entries.len() > wish.limit;

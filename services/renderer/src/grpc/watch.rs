@@ -106,7 +106,7 @@ impl Caller {
 
     fn gone(&self) -> Status {
         let ObjectName { namespace, name } = &self.installation;
-        let text = format!("there is no Installation {name} in the namespace {namespace}");
+        let text = format!("Installation {name} does not exist in namespace {namespace}");
         status::not_found(reasons::INSTALLATION_NOT_FOUND, text)
     }
 }
@@ -142,7 +142,7 @@ impl Watch {
         let tree = self.follower.tree().ok_or_else(|| self.caller.gone())?;
         let response = WatchInstallationResponse { tree: Some(wire_node(&tree)) };
         if response.encoded_len() > MAX_MESSAGE {
-            let text = "the tree of the Installation does not fit into a message";
+            let text = "the tree of the Installation is too large for a message";
             return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
         }
         Ok(response)
@@ -158,7 +158,7 @@ impl Watch {
             Ok(change) if !self.note(&change, &mut stale) => return Ok(false),
             Ok(_) => {}
             Err(RecvError::Closed) => {
-                return Err(status::unavailable(reasons::BUS_UNAVAILABLE, "the service ends"));
+                return Err(status::unavailable(reasons::BUS_UNAVAILABLE, "the service is shutting down"));
             }
         }
         tokio::time::sleep(PAUSE).await;

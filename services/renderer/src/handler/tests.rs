@@ -41,7 +41,7 @@ fn answers_of_the_resolver() {
         let AttemptError::Transient(error) = resolve_failed(&answer, &tree) else { panic!("{answer}") };
         assert_eq!(
             (error.reason.as_str(), error.message.as_str()),
-            ("Resolve", "the resolver cannot be asked: away")
+            ("Resolve", "cannot call the resolver: away")
         );
     }
 }

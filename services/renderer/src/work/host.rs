@@ -54,7 +54,7 @@ impl PlannedRepositories {
         };
         let planned = question.planned.clone();
         let Some(planned) = planned.filter(|planned| self.namespaces.contains(&planned.namespace)) else {
-            return failed(address(), "the plan is not about this namespace".to_owned());
+            return failed(address(), "the plan does not include this namespace".to_owned());
         };
         let planning = Planning { namespace: planned.namespace, pull_secrets: planned.pull_secrets };
         answer(&components.planned(planning, Arc::clone(&self.resolver_errors)), question).await

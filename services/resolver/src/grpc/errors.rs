@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 pub(super) fn api(error: &ApiError) -> Status {
     if let ApiError::Forbidden { .. } = error {
         // The caller cannot fix a missing right of this service, so log it for the operator.
-        tracing::error!(%error, "a right is missing");
+        tracing::error!(%error, "the service lacks a permission");
     }
     status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string())
 }
@@ -22,13 +22,14 @@ pub(super) fn no_installation(name: &ObjectName) -> Status {
 }
 
 pub(super) fn superseded(name: &ObjectName) -> Status {
-    let text = format!("installation {}/{} has another job by now", name.namespace, name.name);
+    let text = format!("installation {}/{} has another job in the meantime", name.namespace, name.name);
     status::failed_precondition(reasons::JOB_SUPERSEDED, text)
 }
 
 pub(super) fn beyond(name: &ObjectName, reference: &Reference) -> Status {
     let text = format!(
-        "installation {}/{} does not lead to component {:?} in version {:?} of that repository: ask in the name of one that refers to it",
+        "installation {}/{} does not lead to component {:?} in version {:?} of that repository: name an installation \
+         that refers to it",
         name.namespace, name.name, reference.name, reference.version
     );
     status::denied(reasons::COMPONENT_NOT_REACHED, text)
@@ -43,7 +44,8 @@ pub(super) fn not_named(name: &ObjectName, reference: &Reference, access: &Acces
 }
 
 pub(super) fn contended(name: &ObjectName) -> Status {
-    let text = format!("installation {}/{} is changed faster than it can be read", name.namespace, name.name);
+    let text =
+        format!("installation {}/{} was changed during each attempt to read it", name.namespace, name.name);
     status::unavailable(reasons::API_SERVER_UNAVAILABLE, text)
 }
 
@@ -56,13 +58,13 @@ pub(crate) fn of_work(error: &ExchangeError) -> Status {
 }
 
 pub(super) fn too_large(what: &str) -> Status {
-    status::exhausted(reasons::ANSWER_TOO_LARGE, format!("{what} does not fit into a message"))
+    status::exhausted(reasons::ANSWER_TOO_LARGE, format!("{what} is too large for a message"))
 }
 
 pub(super) fn no_version() -> Status {
     status::not_found(
         reasons::COMPONENT_VERSION_NOT_FOUND,
-        "the repository does not hold this component version",
+        "the repository does not contain this component version",
     )
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     let object: Option<ComponentVersionOverwrites> = object.transpose()?;
     let count = object.as_ref().map_or(0, |object| object.overwrites.len());
     if count > MOST_RULES {
-        let problem = format!("has {count} rules, a call may bring {MOST_RULES}");
+        let problem = format!("has {count} rules; a call may have at most {MOST_RULES}");
         return Err(wire::invalid("inline.overwrites", &problem));
     }
     let rules = object.as_ref().map(Overwrites::from).unwrap_or_default();
@@ -52,7 +52,7 @@ pub(crate) fn of_cluster(
                 ..answer(substitution, report.is_some(), outcomes, &resolution.warnings)
             };
             if answer.encoded_len() > MAX_MESSAGE {
-                return Err(errors::too_large("what its references lead to"));
+                return Err(errors::too_large("the closure of its references"));
             }
             Ok(answer)
         }

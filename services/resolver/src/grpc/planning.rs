@@ -26,7 +26,7 @@ impl Service {
     pub(super) async fn planned(&self, call: &MetadataMap, planning: &Planning) -> Result<JobStores, Status> {
         let Planning { namespace, pull_secrets } = planning;
         if !is_dns_subdomain(namespace) {
-            return Err(wire::invalid("planning.namespace", "must be a name as Kubernetes has them"));
+            return Err(wire::invalid("planning.namespace", "must be a valid Kubernetes name"));
         }
         if pull_secrets.len() > MOST_SECRETS {
             let problem = format!("must be at most {MOST_SECRETS}");

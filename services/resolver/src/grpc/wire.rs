@@ -29,7 +29,7 @@ pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Resul
     let name = name.ok_or_else(|| invalid(field, "must be given"))?;
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
         if !is_dns_subdomain(text) {
-            return Err(invalid(&format!("{field}.{member}"), "must be a name as Kubernetes has them"));
+            return Err(invalid(&format!("{field}.{member}"), "must be a valid Kubernetes name"));
         }
     }
     Ok(name)
@@ -49,7 +49,7 @@ pub(super) fn reader(
     planning: Option<Planning>,
 ) -> Result<Reader, Status> {
     match (installation, planning) {
-        (Some(_), Some(_)) => Err(invalid("planning", "must not be given beside installation")),
+        (Some(_), Some(_)) => Err(invalid("planning", "must not be given together with installation")),
         (None, Some(planning)) => Ok(Reader::Planning(planning)),
         (installation, None) => object_name(installation, "installation").map(Reader::Installation),
     }
@@ -106,19 +106,19 @@ pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Refe
 /// misspelt field would change the meaning of the rest.
 pub(super) fn object<T: Kind + DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
     let value = groundwork_api::strict::read(&json.text, Schemas::shared())
-        .map_err(|error| invalid(field, &format!("is not what it should be: {error}")))?;
+        .map_err(|error| invalid(field, &format!("is not valid: {error}")))?;
     for (member, wanted) in [("apiVersion", T::API_VERSION), ("kind", T::KIND)] {
         if value[member] != wanted {
             return Err(invalid(&format!("{field}.{member}"), &format!("must be {wanted}")));
         }
     }
-    serde_json::from_value(value).map_err(|_| invalid(field, "is not an object of its kind"))
+    serde_json::from_value(value).map_err(|_| invalid(field, "is not a valid object of its kind"))
 }
 
 /// Decodes a JSON text. The error contains the position, and never quotes the content.
 pub(super) fn decode<T: DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
     serde_json::from_str(&json.text).map_err(|error| {
-        let what = if error.is_data() { "is not an object of its kind" } else { "is not JSON" };
+        let what = if error.is_data() { "is not a valid object of its kind" } else { "is not JSON" };
         invalid(field, &format!("{what} (line {}, column {})", error.line(), error.column()))
     })
 }

@@ -54,7 +54,7 @@ fn outdated(status: &str, reason: &str, message: &str, generation: i64, times: [
     value
 }
 
-const SAME: &str = "the next reconcile will use what the last one used";
+const SAME: &str = "the next reconcile will use the versions of the last one";
 
 fn part(statement: &Statement, status: &Value) -> Option<Value> {
     let now: Time = serde_json::from_value(json!(NOW)).unwrap();

@@ -312,7 +312,7 @@ async fn rules_are_explained() {
         (answer.rules[0].outcome(), &answer.rules[0].differing[..]),
         (Outcome::NotMatched, &["componentName".to_owned()][..])
     );
-    assert_eq!(answer.findings, ["rule 2 of my-overwrites replaces nothing: its substitution is empty"]);
+    assert_eq!(answer.findings, ["rule 2 of my-overwrites has no effect: its substitution is empty"]);
 
     // A rule without a component name would match every component, so the misspelt field must be
     // refused.
@@ -360,7 +360,7 @@ async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
     assert!(longest < Duration::from_millis(500), "for {longest:?} nobody else was served");
     let refused = ask(10_001, 100).await.1.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
-    assert_eq!(refused.message(), "inline.overwrites has 10001 rules, a call may bring 10000");
+    assert_eq!(refused.message(), "inline.overwrites has 10001 rules; a call may have at most 10000");
     let (longest, refused) = ask(10_000, 700).await;
     assert_eq!(reason(&refused.unwrap_err()), (Code::ResourceExhausted, "WORK_TOO_LONG".to_owned()));
     assert!(longest < Duration::from_millis(500), "for {longest:?} nobody else was served");

@@ -160,7 +160,7 @@ async fn until_told(world: &World, name: &str, status: &str, message: &str) -> I
     .await
 }
 
-const SAME: &str = "the next reconcile will use what the last one used";
+const SAME: &str = "the next reconcile will use the versions of the last one";
 
 fn instead(next: &str, last: &str) -> String {
     format!(
@@ -291,7 +291,8 @@ async fn a_rule_about_a_transitive_reference_is_told() {
 
     world.apply_text(&rules("2.0.0")).await;
     world.publish::<ComponentVersionOverwrites>("rules").await;
-    let message = "the next reconcile will use other versions of what the component refers to; `groundwork explain overwrites` tells which";
+    let message = "the next reconcile will use other versions of referenced components; `groundwork explain \
+                   overwrites` shows them";
     let told = until_told(&world, "shop", "True", message).await;
     assert_eq!(told.status.unwrap().component_closure.as_deref(), Some(closure.as_str()));
 

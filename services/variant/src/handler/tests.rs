@@ -122,11 +122,11 @@ async fn readiness_tells_of_expansions_that_run_on() {
 /// the next attempt is minutes away.
 #[test]
 fn what_takes_too_long_is_told_in_the_status() {
-    let told = crate::inputs::given_up(true, "it takes longer than 30 s and was given up").unwrap();
+    let told = crate::inputs::given_up(true, "it took longer than 30 s and was abandoned").unwrap();
     assert_eq!(told.reason(), "UnexpectedError");
     assert_eq!(
         told.to_string(),
-        "expanding the set: it takes longer than 30 s and was given up; select less, or split the set"
+        "expanding the set: it took longer than 30 s and was abandoned; select less, or split the set"
     );
     assert!(crate::inputs::given_up(false, "a process died").is_err(), "another attempt may succeed");
 }

@@ -95,7 +95,7 @@ impl Packages for Service {
         let CreateRequest { namespace, repository, package, workspace, source } = request;
         for (field, text) in [("namespace", &namespace), ("repository", &repository)] {
             if !is_dns_subdomain(text) {
-                return Err(invalid(field, "it must be a name as Kubernetes has them"));
+                return Err(invalid(field, "it must be a valid Kubernetes name"));
             }
         }
         let source = source.ok_or_else(|| invalid("source", "it must be given"))?;
@@ -135,7 +135,7 @@ impl Packages for Service {
             tokio::task::spawn_blocking(move || differences(&from.name, &before, &to.name, &after));
         let compared = compared
             .await
-            .map_err(|_| status::internal(reasons::WORK_INTERRUPTED, "the comparison did not end"))?;
+            .map_err(|_| status::internal(reasons::WORK_INTERRUPTED, "the comparison did not finish"))?;
         Ok(Response::new(stream::iter(compared.into_iter().map(Ok)).boxed()))
     }
 }
@@ -166,7 +166,7 @@ impl Service {
             Some(Backend::Porch(store)) => Ok(Box::new(PorchContent { store, objects })),
             None => {
                 let text =
-                    "this service works with no packages: start it with --package-store, or with --porch";
+                    "this service has no package store: start it with --package-store, or with --porch";
                 Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text))
             }
         }
@@ -187,7 +187,7 @@ async fn collect(parts: &mut Streaming<PushRequest>) -> Result<Files, Status> {
             return Err(status::exhausted(reasons::REQUEST_TOO_LARGE, text));
         }
         if files.contains_key(&path) {
-            return Err(invalid("file.path", &format!("{path:?} comes twice")));
+            return Err(invalid("file.path", &format!("{path:?} occurs twice")));
         }
         files.insert(path, content);
     }

@@ -142,7 +142,7 @@ async fn read(
 fn unread(error: &kube::Error) -> Failure {
     let text = groundwork_telemetry::innermost_cause(error);
     Failure::Retry(groundwork_controller::ReconcileError::new(format!(
-        "cannot read what is injected: {text}"
+        "cannot read the objects to inject: {text}"
     )))
 }
 

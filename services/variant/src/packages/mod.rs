@@ -253,7 +253,9 @@ impl PackageStore {
             operation(&store)
         };
         let panicked = |_| {
-            StoreError::Unavailable("the operation did not end; the log of the service says why".to_owned())
+            StoreError::Unavailable(
+                "the operation failed with an internal error; see the log of the service".to_owned(),
+            )
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(panicked(error)))
     }

@@ -27,7 +27,7 @@ pub(super) async fn is_wanted(variant: &PackageVariant, objects: &Objects) -> Re
 
 /// Returns the error that makes the reconcile start again with the current spec.
 pub(super) fn asks_otherwise() -> Failure {
-    let message = "the package variant asks for something else by now".to_owned();
+    let message = "the package variant was changed in the meantime".to_owned();
     Failure::Retry(ReconcileError { message, is_conflict: true })
 }
 

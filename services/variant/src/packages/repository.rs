@@ -89,7 +89,7 @@ pub(crate) async fn handle(
             let (done, all) = (AtomicUsize::new(0), snapshot.revisions.len());
             let writing = write_objects(registered, &snapshot, listed, &done, objects);
             let text =
-                || Some(format!("{} of {all} package revisions are told", done.load(Ordering::Relaxed)));
+                || Some(format!("{} of {all} package revisions written", done.load(Ordering::Relaxed)));
             telling(&mut repository, objects, writing, text).await?;
             pause = if snapshot.left.is_some() { REST } else { Duration::MAX };
             Observed::of(&snapshot)
@@ -174,7 +174,7 @@ async fn tell(repository: &mut Repository, text: String, objects: &Objects) {
     match objects.replace_status(&wanted).await {
         // The next write of the status needs the new resourceVersion.
         Ok(written) => *repository = written,
-        Err(error) => tracing::debug!(%error, "the progress of a repository cannot be told"),
+        Err(error) => tracing::debug!(%error, "the progress of a repository cannot be reported"),
     }
 }
 
@@ -248,7 +248,7 @@ async fn write_object(
         Ok(_) | Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => Ok(()),
         // A revision that the API server refuses as an object must not block the others.
         Err(error) if error.is_final() => {
-            tracing::warn!(revision = revision.name, %error, "a package revision has no object");
+            tracing::warn!(revision = revision.name, %error, "the object of a package revision cannot be written");
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -368,7 +368,7 @@ async fn report(
     let (status, reason, message) = match observed {
         Observed::Ready { problems, left: None, .. } => ("True", "Ready", problems.clone()),
         Observed::Ready { problems, left: Some(Left { read, all }), .. } => {
-            let text = format!("{read} of {all} refs are read");
+            let text = format!("{read} of {all} refs read");
             ("False", "Reconciling", [text, problems.clone()].join("; ").trim_end_matches("; ").to_owned())
         }
         Observed::Unusable(error) => ("False", "Error", error.to_string()),

@@ -234,7 +234,7 @@ async fn known(
                 // After a partial sync, an unread revision must not count as absent: its object
                 // would be deleted.
                 None if snapshot.is_partial => Err(StoreError::Unavailable(format!(
-                    "{name:?}: its repository is not read to its end yet"
+                    "{name:?}: its repository has not been read completely yet"
                 ))),
                 found => Ok(found.cloned()),
             }

@@ -29,7 +29,7 @@ impl Pages {
         let token = page.as_ref().ok().and_then(|page| page.next.clone());
         if token.is_some() && token == self.token {
             self.request = None;
-            let problem = "the list leads back to a page that it had already".to_owned();
+            let problem = "the list repeats the continue token of an earlier page".to_owned();
             return Some(Err(self.source.failed("list", problem)));
         }
         self.request = token.clone().map(|token| request(&self.source, Some(token)));

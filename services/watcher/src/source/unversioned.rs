@@ -52,7 +52,8 @@ impl Source {
         let request = request.map_err(|error| self.error("watch", kube::Error::BuildRequest(error)))?;
         let client = self.api.clone().into_client();
         let opened = tokio::time::timeout(REQUEST_TIMEOUT, client.request_stream(request)).await;
-        let opened = opened.map_err(|_| self.failed("watch", "there is no answer".to_owned()))?;
+        let opened =
+            opened.map_err(|_| self.failed("watch", "the API server did not answer in time".to_owned()))?;
         let lines = opened.map_err(|error| self.error("watch", error))?.lines();
         let source = self.clone();
         Ok(lines

@@ -48,7 +48,7 @@ pub(super) async fn of_two_variants(case: &Case<'_>, reader: &Browser, port: u16
     // fields of the status may differ.
     says(reader, &format!("/sets/fleet/pair/compare?left={left}&right={left}"), "have the same").await?;
     ensure!(
-        reader.page("/sets/fleet/pair/compare").await?.contains("by their names"),
+        reader.page("/sets/fleet/pair/compare").await?.contains("Enter the names"),
         "nothing is chosen yet"
     );
     let elsewhere = format!("/sets/fleet/all-edges/compare?left={left}&right={right}");

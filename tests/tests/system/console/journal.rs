@@ -56,9 +56,12 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
     ensure!(entries(&decisions).count() > 0, "{decisions}");
     ensure!(entries(&decisions).all(|entry| entry["what"] == "decision"), "{decisions}");
     let before = reader.page(&format!("{PATH}?at=2020-01-01T00:00:00Z")).await?;
-    ensure!(before.contains("The journal has nothing of a job of this Installation at 2020"), "{before}");
+    ensure!(
+        before.contains("The journal has no entry about a job of this Installation at or before 2020"),
+        "{before}"
+    );
     let gone = reader.page("/journal/broken/never").await?;
-    ensure!(gone.contains("has nothing of a job"), "{gone}");
+    ensure!(gone.contains("has no entry about a job"), "{gone}");
     assert_eq!(reader.get(&format!("{PATH}?at=yesterday")).await?.status, 400);
 
     // The page of the Installation shows where its items are written in the blueprint.

@@ -34,8 +34,9 @@ pub(super) async fn tells_what_a_change_would_do(
 ) -> Result<()> {
     let answer = planned(admin, PATH, "my-namespace", NO_RULES).await?;
     for text in [
-        "Installation <a href=\"/installations/my-namespace/server\">my-namespace/server</a>: with its next job, which nothing here asks for",
-        "because it leads to other component versions",
+        "Installation <a href=\"/installations/my-namespace/server\">my-namespace/server</a>: with its next job, which \
+         this change does not request",
+        "because its components resolve to other versions",
         "becomes <strong>github.com/gardener/landscaper/echo-server:v0.2.0</strong>",
         "name: my-overwrites",
     ] {

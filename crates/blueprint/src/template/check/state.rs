@@ -75,17 +75,18 @@ impl<'a> Marks<'a> {
             return Some("&state has no effect: import executions have no state".to_owned());
         }
         if let Some(other) = ["temporary", "local"].into_iter().find(|other| self.has(node, other)) {
-            return Some(format!("&state has no effect: what is marked &{other}, too, is not stored"));
+            return Some(format!("&state has no effect: a node that is also marked &{other} is not stored"));
         }
         match node {
             [] => {
-                Some("&state has no effect: the root is not stored as a whole, mark fields of it".to_owned())
+                Some("&state has no effect: the root is not stored as a whole; mark fields of it".to_owned())
             }
             [PathStep::Key(_)] => None,
             // A stored field of the root is stored with all nodes inside it.
             [PathStep::Key(_), ..] if self.is_stored(&node[..1]) => None,
             [PathStep::Key(field), ..] => Some(format!(
-                "&state has no effect: only fields of the root are stored; mark {field:?}, or move this there"
+                "&state has no effect: only fields of the root are stored; mark {field:?}, or move this node to the \
+                 root"
             )),
             [PathStep::Index(_), ..] => {
                 Some("&state has no effect: only fields of a map are stored".to_owned())

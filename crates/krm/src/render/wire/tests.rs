@@ -204,7 +204,7 @@ fn failures_of_runners() {
         ("kind: A\n", "its kind is not ResourceList"),
         ("kind: ResourceList\nitems: {}\n", "items is not a list"),
         ("kind: ResourceList\nitems: [1]\n", "items[0] is not an object"),
-        ("a: 1\na: 1\n", "line 2: the map has this key already"),
+        ("a: 1\na: 1\n", "line 2: the map already has this key"),
     ] {
         let expected = (failed(&format!("output is not a ResourceList: {problem}")), Some(1));
         assert_eq!(run(&|_| answer(output)), expected);

@@ -288,7 +288,7 @@ fn blobs_of_inline_components() {
     }
     let message = |contexts: &str| world(&[&inline(contexts), EMPTY_CONTEXT]).error().1;
     assert!(
-        message("").contains("of the inline component example.org/inline:1.0.0, which names no repository")
+        message("").contains("of the inline component example.org/inline:1.0.0, which has no repository")
     );
     assert!(message("{type: warehouse}").contains("repository type \"warehouse\" is unknown"));
 }

@@ -87,7 +87,7 @@ fn missing_and_broken_sources() {
     for import in ["secretRef: {name: broken}", "secretRef: {name: broken, key: password}"] {
         let (_, message) = world(&[&importing(&data(import)), EMPTY_CONTEXT, OBJECTS]).error();
         let start =
-            "data import \"value\": key password in secret team/broken is no valid YAML: line 1, column ";
+            "data import \"value\": key password in secret team/broken is not valid YAML: line 1, column ";
         assert!(message.starts_with(start) && !message.contains("hunter2"), "{message}");
     }
 }
@@ -104,7 +104,7 @@ fn entries_that_are_no_text() {
             .add_secret(serde_json::from_value(groundwork_yaml::from_str(objects).unwrap()).unwrap());
         let (place, message) = world.error();
         assert_eq!(place, "init/ImportsSatisfied");
-        let expected = "data import \"value\": key key in secret team/binary is not UTF-8 text (byte 0 is none); \
+        let expected = "data import \"value\": key key in secret team/binary is not UTF-8 text (byte 0 is invalid); \
                         import another key of it";
         assert_eq!(message, expected);
     }

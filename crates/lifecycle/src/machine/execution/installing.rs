@@ -69,7 +69,7 @@ fn is_given_up(tree: &Tree) -> bool {
     tree.installation.get().is_some_and(|installation| installation.metadata.deletion_timestamp.is_some())
 }
 
-const GIVEN_UP: &str = "the installation is being deleted, so that nothing more is started";
+const GIVEN_UP: &str = "the installation is being deleted, so no more items are started";
 
 /// Returns the status entry shown while items run (`installations.md` 2.3).
 fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
@@ -131,7 +131,7 @@ fn ensure_items(
                 if let Some(Known::Present(other)) = tree.items.get(&name_of(&wanted)) {
                     let name = name_of(other);
                     let message =
-                        format!("the deploy item {name} exists already and belongs to something else");
+                        format!("the deploy item {name} already exists and belongs to another owner");
                     return Some(failed(
                         execution,
                         moment,

@@ -115,7 +115,7 @@ pub(super) fn ensure(
                 let name = child.installation.name_any();
                 if tree.children.get(&name).is_some_and(|known| known.get().is_some()) {
                     let cause = format!(
-                        "unable to create installation for {}: {name} exists already and belongs to something else",
+                        "unable to create installation for {}: {name} already exists and belongs to another owner",
                         child.template
                     );
                     return failed(Reason::CreateOrUpdateInstallation, cause);

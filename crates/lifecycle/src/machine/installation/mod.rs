@@ -311,7 +311,7 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Operat
     }
     let name = found.metadata.name.as_deref().unwrap_or_default();
     let cause =
-        format!("the execution {name} exists already and belongs to something else; delete or rename it");
+        format!("the execution {name} already exists and belongs to another owner; delete or rename it");
     Err(OperationError::caused_by(
         INIT,
         Reason::CreateImportsAndSubobjects,

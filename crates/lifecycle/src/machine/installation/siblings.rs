@@ -67,7 +67,8 @@ fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
         };
         let exporters = exporters.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let message = format!(
-            "the {kind} {name:?}, which is imported, is exported by several installations: {exporters}; only one may"
+            "the {kind} {name:?}, which is imported, is exported by several installations: {exporters}; only one may \
+             export it"
         );
         return Verdict::Bad(OperationError::new(OPERATION, Reason::AmbiguousPredecessors, message));
     }
@@ -175,7 +176,8 @@ pub(super) fn check_again(
         Verdict::Bad(error) => Some(Err(error)),
         Verdict::Unfinished(names) => {
             let message = format!(
-                "predecessors have begun another job since this one began: {}; it is started again when they are finished",
+                "predecessors have started another job since this job began: {}; this job starts again when they are \
+                 finished",
                 names.join(", ")
             );
             Some(Err(OperationError::new(COMPLETING, Reason::AllPredecessorsFinished, message)))

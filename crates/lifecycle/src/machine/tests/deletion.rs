@@ -118,7 +118,7 @@ fn a_foreign_execution_is_left_alone() {
     cluster.executions.insert("server".to_owned(), serde_json::from_value(foreign).unwrap());
     cluster.run(None);
     assert_eq!(cluster.phase(), "Failed");
-    assert!(cluster.error().contains("belongs to something else"), "{}", cluster.error());
+    assert!(cluster.error().contains("belongs to another owner"), "{}", cluster.error());
     cluster.delete();
     cluster.run(None);
     assert!(cluster.installations.is_empty());

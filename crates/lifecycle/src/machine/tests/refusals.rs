@@ -100,7 +100,8 @@ fn an_export_takes_nothing_that_was_written_by_hand() {
     let mut cluster = Cluster::new(root("server: > one"));
     by_hand(&mut cluster, &json!({}));
     cluster.run(None);
-    let told = "handlePhaseCompleting/CreateOrUpdateExports: the data object one cannot be exported: one of this name exists";
+    let told = "handlePhaseCompleting/CreateOrUpdateExports: the data object one cannot be exported: an object of this \
+                name exists";
     assert!(cluster.phase() == "Failed" && cluster.error().starts_with(told), "{}", cluster.error());
     let condition = cluster.server().status.clone().unwrap().conditions;
     let condition = condition.iter().find(|one| one.type_ == "CreateExports").cloned().unwrap();

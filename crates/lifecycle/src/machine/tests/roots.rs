@@ -133,7 +133,8 @@ fn what_can_never_run_fails() {
     assert_eq!(cluster.phase_of("c"), "Failed");
     assert_eq!(
         cluster.error_of("c"),
-        "init/AmbiguousPredecessors: the data \"one\", which is imported, is exported by several installations: a, b; only one may"
+        "init/AmbiguousPredecessors: the data \"one\", which is imported, is exported by several installations: a, b; \
+         only one may export it"
     );
     // `installations.md` 4.3: the later Installation does not take over the object of the earlier
     // one.

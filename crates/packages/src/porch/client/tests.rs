@@ -201,7 +201,7 @@ async fn who_serves_package_revisions_is_told_by_their_files() {
     let error = porch.is_served().await.unwrap_err();
     assert_eq!(
         (error.text.as_str(), error.is_unanswered),
-        ("the API server gives no answer: connection reset", false)
+        ("the API server does not answer: connection reset", false)
     );
     let asked = requests.lock().unwrap().clone();
     assert!(asked.iter().all(|(method, path, _)| method == "GET" && path == "/apis/porch.kpt.dev/v1alpha1"));
@@ -244,8 +244,8 @@ async fn answers_have_their_memory() {
     let error = porch.list("fleet", "edge", None).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "the Porch server, asked for list of packagerevisions, answers with what takes more than 1 MiB of memory, the most that one \
-         piece of work may hold"
+        "the Porch server, asked for list of packagerevisions, answers with content that takes more than 1 MiB of \
+         memory, the limit for one unit of work"
     );
     assert_eq!(porch.memory.in_use(), 0);
 }

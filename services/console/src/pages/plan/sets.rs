@@ -15,7 +15,7 @@ pub(super) fn result(preview: &Preview) -> Markup {
         (more(preview.sets.len()))
         p class="note" {
             "Their plan has the hash " code { (preview.hash) } ": "
-            code { "groundwork variants apply --plan" } " does just that, or nothing."
+            code { "groundwork variants apply --plan" } " applies exactly this plan, or fails."
         }
     }
 }

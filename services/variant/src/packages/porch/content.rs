@@ -228,8 +228,8 @@ fn texts(files: Files) -> Result<Texts, Status> {
         Ok(text) => Ok((path, text)),
         Err(_) => {
             let text = format!(
-                "{path:?} is no text in UTF-8, and a Porch server keeps nothing else: take it out of the folder, or push it to the \
-                 git repository of the package"
+                "{path:?} is not UTF-8 text, and a Porch server stores only text: remove it from the folder, or push \
+                 it to the git repository of the package"
             );
             Err(status::failed_precondition(reasons::PACKAGE_REFUSED, text))
         }
@@ -251,6 +251,6 @@ mod tests {
         assert_eq!(texts(files(b"a")).unwrap()["logo"], "a");
         let refused = texts(files(b"\xff")).unwrap_err();
         assert_eq!(status::reason(&refused).as_deref(), Some("PACKAGE_REFUSED"));
-        assert!(refused.message().starts_with("\"logo\" is no text"), "{refused:?}");
+        assert!(refused.message().starts_with("\"logo\" is not UTF-8 text"), "{refused:?}");
     }
 }

@@ -22,17 +22,21 @@ pub(in crate::packages) async fn is_chosen(objects: &Objects, telemetry: &Teleme
             Ok(is_served) => {
                 match is_served {
                     true => tracing::info!(
-                        "a Porch server serves package revisions: packages are kept there, and nothing that is said of --package-store counts"
+                        "a Porch server serves package revisions: it stores the packages, and --package-store has no \
+                         effect"
                     ),
                     false => tracing::info!(
-                        "no Porch server serves package revisions: packages are kept in git, as --package-store says"
+                        "no Porch server serves package revisions: packages are stored in git (--package-store)"
                     ),
                 }
                 ready.ready();
                 return is_served;
             }
             Err(error) => {
-                ready.not_ready(format!("cannot find out who serves package revisions: {}", error.text));
+                ready.not_ready(format!(
+                    "cannot find out which server serves package revisions: {}",
+                    error.text
+                ));
             }
         }
         let pause = Backoff::SERVER.pause(failures);

@@ -45,7 +45,7 @@ pub(super) fn told(error: &PorchError, package: Package<'_>, revision: &str) -> 
 pub(super) fn told_of_list(error: &PorchError, package: Package<'_>) -> Failure {
     if error.meaning == Meaning::NotFound {
         let cause =
-            "nothing in the cluster serves package revisions: is the Porch server installed?".to_owned();
+            "no server in the cluster serves package revisions: is the Porch server installed?".to_owned();
         return VariantError::StoreUnavailable { cause, retry_after: None }.into();
     }
     told(error, package, package.path)

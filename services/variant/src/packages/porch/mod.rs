@@ -110,7 +110,7 @@ impl PorchStore {
                     }
                 }
                 None if self.miss(namespace, &name) => {
-                    let message = format!("package revision {name:?} was made, and is not to be seen yet");
+                    let message = format!("package revision {name:?} was created, but is not visible yet");
                     return Err(ListError::Lags(ReconcileError { message, is_conflict: true }));
                 }
                 None => {}
@@ -177,6 +177,8 @@ async fn registration(objects: &Objects, namespace: &str, name: &str) -> Result<
             Registration::Ready(Box::new(repository))
         }
         Some(ready) => Registration::NotReady(format!("repository {name:?} is not ready: {}", ready.message)),
-        None => Registration::NotReady(format!("repository {name:?} was not read by the Porch server yet")),
+        None => {
+            Registration::NotReady(format!("repository {name:?} has not been read by the Porch server yet"))
+        }
     })
 }

@@ -31,7 +31,7 @@ pub(super) fn of_porch(error: &PorchError) -> Status {
 /// does not serve.
 pub(super) fn of_list(error: &PorchError) -> Status {
     if error.meaning == Meaning::NotFound {
-        let text = "nothing in the cluster serves package revisions: is the Porch server installed?";
+        let text = "no server in the cluster serves package revisions: is the Porch server installed?";
         return status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text);
     }
     of_porch(error)

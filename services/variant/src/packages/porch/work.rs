@@ -143,7 +143,7 @@ impl Work<'_, '_> {
         let lock = self.upstream.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
         let Some(lock) = lock else {
             let text = format!(
-                "upstream {:?} does not say where it is: it has no selfLock",
+                "the place of upstream {:?} is not known: it has no selfLock",
                 self.upstream.name_any()
             );
             return Err(VariantError::Other(text).into());

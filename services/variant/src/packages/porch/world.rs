@@ -225,7 +225,7 @@ impl<'a> World<'a> {
     /// and this owner is taken as the result.
     pub(super) async fn create(&self, draft: &NewDraft, name: &str) -> Result<Revision, CreateError> {
         if self.get(name).await?.is_some() {
-            return Err(conflict(format!("package revision {name:?} is there already")).into());
+            return Err(conflict(format!("package revision {name:?} already exists")).into());
         }
         self.store.turns.draft().await;
         let made = {
@@ -403,7 +403,8 @@ impl Operations for World<'_> {
     ) -> Result<T, Failure> {
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|_| {
-            let text = format!("work on {revision:?} did not end; the log of the service says why");
+            let text =
+                format!("work on {revision:?} failed with an internal error; see the log of the service");
             VariantError::Other(text).into()
         })
     }
