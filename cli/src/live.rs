@@ -77,7 +77,7 @@ pub(crate) enum LiveError {
     Runtime(std::io::Error),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error(transparent)]
+    #[error("{}", of_user(.0))]
     Api(#[from] ApiError),
     #[error("cannot {verb} {plural} in the namespace {namespace}: {problem}")]
     Watch { verb: &'static str, plural: &'static str, namespace: String, problem: String, is_final: bool },
@@ -87,6 +87,17 @@ pub(crate) enum LiveError {
     Refused(String),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
+}
+
+/// Returns the text of an error for the user of the command, who acts under a name of their own and
+/// not as a service.
+fn of_user(error: &ApiError) -> String {
+    match error {
+        ApiError::Forbidden { verb, resource } => {
+            format!("you may not {verb} {resource}: ask an administrator of the cluster for the permission")
+        }
+        other => other.to_string(),
+    }
 }
 
 impl LiveError {

@@ -1,8 +1,10 @@
 //! `groundwork packages`: renders packages in folders, and works with package revisions of a
 //! cluster.
 
+mod approval;
 mod content;
 mod porch;
+mod removal;
 mod render;
 mod revisions;
 
@@ -39,7 +41,7 @@ enum PackagesCommand {
     ///
     /// With --set or --selector, prints the revisions that are proposed, and asks before it approves
     /// them.
-    Approve(revisions::ApproveArguments),
+    Approve(approval::ApproveArguments),
     /// Reject proposed drafts, or a proposed deletion.
     ///
     /// A proposed revision becomes a draft again; a revision whose deletion was proposed stays
@@ -48,14 +50,14 @@ enum PackagesCommand {
     /// Propose the deletion of published revisions.
     ///
     /// Refuses a revision that other packages were made of, unless --force is given.
-    ProposeDeletion(revisions::RemoveArguments),
+    ProposeDeletion(removal::RemoveArguments),
     /// Delete unpublished revisions, or those whose deletion was proposed.
     ///
     /// The head of a branch is deleted from the branch. Refuses a revision that other packages were
     /// made of, unless --force is given.
-    Delete(revisions::RemoveArguments),
+    Delete(removal::RemoveArguments),
     /// List the revisions that were made of a revision.
-    Dependents(revisions::DependentsArguments),
+    Dependents(removal::DependentsArguments),
     /// Write the files of a package revision into a folder.
     Pull(content::PullArguments),
     /// Send the files of a pulled folder to a draft.
@@ -84,13 +86,13 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
         PackagesCommand::List(arguments) => revisions::list(arguments),
         PackagesCommand::Get(arguments) => revisions::get(arguments),
         PackagesCommand::Propose(arguments) => revisions::change(arguments, revisions::Verb::Propose),
-        PackagesCommand::Approve(arguments) => revisions::approve(arguments),
+        PackagesCommand::Approve(arguments) => approval::approve(arguments),
         PackagesCommand::Reject(arguments) => revisions::change(arguments, revisions::Verb::Reject),
         PackagesCommand::ProposeDeletion(arguments) => {
-            revisions::remove(arguments, revisions::Verb::ProposeDeletion)
+            removal::remove(arguments, revisions::Verb::ProposeDeletion)
         }
-        PackagesCommand::Delete(arguments) => revisions::remove(arguments, revisions::Verb::Delete),
-        PackagesCommand::Dependents(arguments) => revisions::dependents(arguments),
+        PackagesCommand::Delete(arguments) => removal::remove(arguments, revisions::Verb::Delete),
+        PackagesCommand::Dependents(arguments) => removal::dependents(arguments),
         PackagesCommand::Pull(arguments) => content::pull(arguments),
         PackagesCommand::Push(arguments) => content::push(arguments),
         PackagesCommand::Clone(arguments) => content::clone(arguments),

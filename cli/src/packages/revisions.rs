@@ -1,14 +1,13 @@
 //! Package revisions of a cluster: lists them, and takes decisions about them (`packagevariants.md`
 //! 6.5, 6.14), with the user's permissions.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use groundwork_api::metadata::{annotation, label};
-use groundwork_api::{self as api, Lifecycle, PackageRevision, PackageVariant, Repository, ResourceExt as _};
+use groundwork_api::{self as api, Lifecycle, PackageRevision, Repository, ResourceExt as _};
 use groundwork_controller::ApiError;
-use groundwork_fleet::{derives_from, is_made_of};
+use groundwork_fleet::is_made_of;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -107,62 +106,17 @@ fn upstream(text: &str) -> Result<Upstream, String> {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct DependentsArguments {
-    /// Name of the package revision.
-    name: String,
-
-    #[command(flatten)]
-    namespace: NamespaceArgument,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ApproveArguments {
-    /// Names of package revisions.
-    #[arg(required_unless_present_any = ["set", "selector"], value_name = "NAME")]
-    names: Vec<String>,
-
-    /// Approve the proposed revisions of the variants of a PackageVariantSet.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["names", "selector"])]
-    set: Option<String>,
-
-    /// Approve the proposed revisions with these labels, such as site=edge.
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
-    selector: Option<String>,
-
-    /// Approve the revisions of a set or a selector without a question.
-    #[arg(short, long)]
-    yes: bool,
-
-    #[command(flatten)]
-    namespace: NamespaceArgument,
-
-    /// Time to wait for the store, such as 5m [default: 1m].
-    #[arg(long, value_name = "DURATION")]
-    timeout: Option<api::Duration>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RemoveArguments {
-    #[command(flatten)]
-    change: ChangeArguments,
-
-    /// Go on although other packages were made of the revision.
-    #[arg(long)]
-    force: bool,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct ChangeArguments {
     /// Names of package revisions.
     #[arg(required = true, value_name = "NAME")]
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
 
     #[command(flatten)]
-    namespace: NamespaceArgument,
+    pub(super) namespace: NamespaceArgument,
 
     /// Time to wait for the store, such as 5m [default: 1m].
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<api::Duration>,
+    pub(super) timeout: Option<api::Duration>,
 }
 
 /// Decision of a user.
@@ -247,7 +201,7 @@ fn lifecycle(text: &str) -> Result<Lifecycle, String> {
 }
 
 /// Returns the stage of a revision: the one in git, where a store reports it.
-fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
+pub(super) fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
     let told = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
     told.and_then(|told| lifecycle(told).ok()).or_else(|| revision.spec.lifecycle())
 }
@@ -302,7 +256,7 @@ async fn read(cluster: &Cluster, arguments: &ListArguments) -> Result<Vec<Packag
 }
 
 /// Lists objects of a namespace, or of all, page by page.
-async fn all<K>(
+pub(super) async fn all<K>(
     cluster: &Cluster,
     namespace: Option<&str>,
     parameters: ListParams,
@@ -336,7 +290,7 @@ where
     }
 }
 
-fn table(revisions: &[PackageRevision], with_namespaces: bool) -> String {
+pub(super) fn table(revisions: &[PackageRevision], with_namespaces: bool) -> String {
     if revisions.is_empty() {
         return "no package revisions\n".to_owned();
     }
@@ -381,7 +335,7 @@ pub(super) fn get(arguments: &GetArguments) -> Ending {
     })
 }
 
-fn namespace(cluster: &Cluster, given: &NamespaceArgument) -> String {
+pub(super) fn namespace(cluster: &Cluster, given: &NamespaceArgument) -> String {
     given.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned())
 }
 
@@ -395,25 +349,6 @@ pub(super) fn missing(namespace: &str, name: &str) -> LiveError {
     LiveError::Refused(format!("package revision {name} does not exist in namespace {namespace}"))
 }
 
-/// Prints the revisions that were made of one revision.
-pub(super) fn dependents(arguments: &DependentsArguments) -> Ending {
-    live::run(async || {
-        let cluster = Cluster::connect("packages dependents").await?;
-        let namespace = namespace(&cluster, &arguments.namespace);
-        let found = made_of(&cluster, &namespace, &arguments.name).await?;
-        Ok(stdout::write(&table(&found, false)))
-    })
-}
-
-/// Returns the revisions of a namespace that were made of one revision.
-async fn made_of(cluster: &Cluster, namespace: &str, name: &str) -> Result<Vec<PackageRevision>, LiveError> {
-    let mut found: Vec<PackageRevision> = all(cluster, Some(namespace), ListParams::default()).await?;
-    let own = found.iter().find(|found| found.name_any() == name).cloned();
-    let own = own.ok_or_else(|| missing(namespace, name))?;
-    found.retain(|found| derives_from(found, &own));
-    Ok(found)
-}
-
 /// Takes a decision about revisions, one after the other, and waits for the store.
 pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
     live::run(async || {
@@ -423,105 +358,8 @@ pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
     })
 }
 
-/// Proposes deletions or deletes, unless other packages were made of a revision.
-pub(super) fn remove(arguments: &RemoveArguments, verb: Verb) -> Ending {
-    live::run(async || {
-        let cluster = Cluster::connect("packages").await?;
-        let RemoveArguments { change, force } = arguments;
-        let namespace = namespace(&cluster, &change.namespace);
-        let mut names = Vec::new();
-        for name in &change.names {
-            let made = match *force {
-                true => Vec::new(),
-                // Users may have the right to change a revision, and none to list the others.
-                false => made_of(&cluster, &namespace, name).await.unwrap_or_default(),
-            };
-            if made.is_empty() {
-                names.push(name.clone());
-                continue;
-            }
-            let made: Vec<String> = made.iter().map(|made| shown(&made.name_any()).into_owned()).collect();
-            diagnostic::print(&[Diagnostic::error(format!(
-                "{name}: other revisions were made of it, and need it as the base of their next merge: {}; --force goes on \
-                 although",
-                made.join(", ")
-            ))]);
-        }
-        let is_whole = names.len() == change.names.len();
-        let ending = change_all(&cluster, &namespace, &names, verb, change.timeout.as_ref()).await?;
-        Ok(if is_whole { ending } else { Ending::Failed })
-    })
-}
-
-/// Approves revisions by name, or the proposed ones of a set or a selector after a question.
-pub(super) fn approve(arguments: &ApproveArguments) -> Ending {
-    live::run(async || {
-        let cluster = Cluster::connect("packages approve").await?;
-        let namespace = namespace(&cluster, &arguments.namespace);
-        let mut names = arguments.names.clone();
-        if names.is_empty() {
-            let proposed = proposed(&cluster, &namespace, arguments).await?;
-            names = proposed.iter().map(api::ResourceExt::name_any).collect();
-            let written = stdout::write(&table(&proposed, false));
-            if written != Ending::Rendered {
-                return Ok(written);
-            }
-            if !arguments.yes && !asked(&format!("Approve these {} revisions?", names.len()))? {
-                return Ok(Ending::Failed);
-            }
-        }
-        change_all(&cluster, &namespace, &names, Verb::Approve, arguments.timeout.as_ref()).await
-    })
-}
-
-/// Returns the proposed revisions of a set or with labels.
-async fn proposed(
-    cluster: &Cluster,
-    namespace: &str,
-    arguments: &ApproveArguments,
-) -> Result<Vec<PackageRevision>, LiveError> {
-    let parameters = match &arguments.selector {
-        Some(selector) => ListParams::default().labels(selector),
-        None => ListParams::default(),
-    };
-    let mut found: Vec<PackageRevision> = all(cluster, Some(namespace), parameters).await?;
-    if let Some(set) = &arguments.set {
-        let variants: Vec<PackageVariant> = all(cluster, Some(namespace), ListParams::default()).await?;
-        let is_of_set = |owner: &api::OwnerReference| owner.kind == "PackageVariantSet" && owner.name == *set;
-        let of_set = variants.iter().filter(|found| found.owner_references().iter().any(is_of_set));
-        let owners: Vec<String> = of_set.filter_map(api::ResourceExt::uid).collect();
-        if owners.is_empty() {
-            return Err(LiveError::Refused(format!(
-                "the PackageVariantSet {set} has no variants in the namespace {namespace}"
-            )));
-        }
-        found.retain(|found| found.owner_references().iter().any(|owner| owners.contains(&owner.uid)));
-    }
-    let drafts = found.iter().filter(|found| stage(found) == Some(Lifecycle::Draft)).count();
-    found.retain(|found| stage(found) == Some(Lifecycle::Proposed));
-    if drafts > 0 {
-        let text = format!("{drafts} drafts are not proposed yet, and stay as they are");
-        diagnostic::print(&[Diagnostic::warning(text)]);
-    }
-    if found.is_empty() {
-        return Err(LiveError::Refused("no revision is proposed".to_owned()));
-    }
-    Ok(found)
-}
-
-/// Asks the user, and reports whether the answer is yes.
-fn asked(question: &str) -> Result<bool, LiveError> {
-    if !std::io::stdin().is_terminal() {
-        let text = "standard input is not a terminal, so that nobody can be asked: --yes approves without a question";
-        return Err(LiveError::Refused(text.to_owned()));
-    }
-    eprint!("{question} [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(LiveError::Output)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-async fn change_all(
+/// Takes one decision about each revision, and waits for the store.
+pub(super) async fn change_all(
     cluster: &Cluster,
     namespace: &str,
     names: &[String],

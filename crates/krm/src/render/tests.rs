@@ -81,6 +81,7 @@ fn what_is_no_resource() {
     assert_eq!(rendered(&[]).error.unwrap(), "package must contain Kptfile at root");
     let error = rendered(&[("Kptfile", HEAD), ("a.yaml", "a: [\n")]).error.unwrap();
     assert!(error.starts_with("package \".\": a.yaml: failed to parse input bytes: line 1: "), "{error}");
+    assert!(error.ends_with("; if it is not YAML, such as a template, name it in .krmignore"), "{error}");
 }
 
 /// A missing function is never skipped silently (`packagevariants.md` 8.4). It is reported before
