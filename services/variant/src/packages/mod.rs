@@ -57,7 +57,7 @@ pub use functions::{FunctionArguments, FunctionsError, Missing};
 pub(crate) use objects::FINALIZER;
 pub(crate) use porch::PorchStore;
 pub use rate_limit::TurnArguments;
-use rate_limit::{Turn, Turns};
+use rate_limit::{Turn, Turns, WRITES, WRITES_ON_PORCH};
 pub(crate) use relations::Relations;
 
 /// Longest age of a replica's knowledge of a remote before the replica syncs again, unless an event
@@ -128,7 +128,7 @@ impl StoreArguments {
     ) -> Result<Option<Backend>, FunctionsError> {
         let metrics = &telemetry.metrics;
         if self.porch || (self.porch_if_served && porch::is_chosen(objects, telemetry).await) {
-            let turns = Turns::new(self.turns, metrics);
+            let turns = Turns::new(self.turns, WRITES_ON_PORCH, metrics);
             return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
         }
         let Some(directory) = self.package_store.clone() else { return Ok(None) };
@@ -147,7 +147,7 @@ impl StoreArguments {
         let options = Options { directory, remotes, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
         Ok(Some(Backend::Git(PackageStore {
             store: Arc::new(Store::new(options)),
-            turns: Turns::new(self.turns, metrics),
+            turns: Turns::new(self.turns, WRITES, metrics),
             known: Mutex::default(),
             approves: self.approval_policies,
         })))

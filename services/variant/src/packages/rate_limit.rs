@@ -36,6 +36,9 @@ const MAX_PER_REPOSITORY: usize = 8;
 const BUSY: Duration = Duration::from_secs(5);
 /// Default for writes to one repository at the same time.
 pub(super) const WRITES: usize = 4;
+/// Default writes to one repository of a Porch server at the same time. Two drafts that a server
+/// makes at once may lose their owners.
+pub(super) const WRITES_ON_PORCH: usize = 1;
 /// Default for new drafts per second.
 pub(super) const DRAFTS: u32 = 20;
 
@@ -48,14 +51,14 @@ pub struct TurnArguments {
     #[arg(long, env = "GROUNDWORK_PACKAGE_DRAFT_RATE", value_name = "NUMBER", default_value_t = DRAFTS)]
     pub package_draft_rate: u32,
 
-    /// Writes to one git repository at the same time; 0 counts as 1
-    #[arg(long, env = "GROUNDWORK_PACKAGE_WRITES", value_name = "NUMBER", default_value_t = WRITES)]
-    pub package_writes: usize,
+    /// Writes to one repository at the same time; 0 counts as 1 [default: 4, on a Porch server 1]
+    #[arg(long, env = "GROUNDWORK_PACKAGE_WRITES", value_name = "NUMBER")]
+    pub package_writes: Option<usize>,
 }
 
 impl Default for TurnArguments {
     fn default() -> Self {
-        Self { package_draft_rate: DRAFTS, package_writes: WRITES }
+        Self { package_draft_rate: DRAFTS, package_writes: None }
     }
 }
 
@@ -92,12 +95,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl Turns {
-    pub(super) fn new(arguments: TurnArguments, metrics: &Metrics) -> Self {
+    /// Creates the limits; `writes` is the default for writes to one repository.
+    pub(super) fn new(arguments: TurnArguments, writes: usize, metrics: &Metrics) -> Self {
         let TurnArguments { package_draft_rate, package_writes } = arguments;
         Self {
             all: groundwork_turns::Turns::new(MAX_OPERATIONS, MAX_PER_NAMESPACE),
             repositories: Mutex::default(),
-            writes: package_writes.max(1),
+            writes: package_writes.unwrap_or(writes).max(1),
             drafts: NonZeroU32::new(package_draft_rate)
                 .map(|rate| RateLimiter::direct(Quota::per_second(rate))),
             waiting: metrics.register(
@@ -171,8 +175,8 @@ mod tests {
     use super::*;
 
     fn turns(rate: u32, writes: usize) -> Turns {
-        let arguments = TurnArguments { package_draft_rate: rate, package_writes: writes };
-        Turns::new(arguments, &Metrics::default())
+        let arguments = TurnArguments { package_draft_rate: rate, package_writes: Some(writes) };
+        Turns::new(arguments, WRITES, &Metrics::default())
     }
 
     /// Drafts within the rate begin at once; the others wait and are counted (`packagevariants.md`

@@ -207,7 +207,9 @@ impl Work<'_, '_> {
         }
         let (resources, files) = world.resources(&name).await?;
         let next = Next { resources, before: files.clone(), files, must_save: false };
-        self.settle(made.object(), next).await
+        let target = self.settle(made.object(), next).await?;
+        world.mend(&draft, &name).await?;
+        Ok(target)
     }
 
     /// Applies the mutations to the files of a draft, and saves the result.

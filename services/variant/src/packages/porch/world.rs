@@ -216,6 +216,11 @@ impl<'a> World<'a> {
                 .filter(|found| Package::of(found).repository != package.repository)
                 .cloned(),
         );
+        // The variant may have had another upstream when the old revision was made.
+        let old = task.upgrade.as_ref().and_then(|task| task.old_upstream_ref.as_ref());
+        if let Some(old) = old.filter(|old| all.iter().all(|found| found.name_any() != old.name)) {
+            all.extend(self.get(&old.name).await?.map(Revision::into_object));
+        }
         let checked =
             check_creation(package, std::slice::from_ref(task), &all, Repositories(&self.repositories));
         checked.map(drop).map_err(|error| refused(&error, package))
@@ -244,6 +249,41 @@ impl<'a> World<'a> {
         };
         self.store.wrote(&self.namespace, made.name(), made.version());
         Ok(made)
+    }
+
+    /// Writes owner, labels and annotations of a new draft again if the server has lost them. It
+    /// does when it makes two drafts of a repository at the same time: it then takes one for
+    /// foreign, and overwrites its metadata.
+    pub(super) async fn mend(&self, draft: &NewDraft, name: &str) -> Result<(), Failure> {
+        let Some(found) = self.get(name).await? else { return Ok(()) };
+        let present = &found.object().metadata;
+        let mut wanted = present.clone();
+        wanted.labels.get_or_insert_default().extend(draft.labels.clone());
+        let annotations = draft.annotations.iter().filter(|(name, _)| *name != annotation::UNFINISHED);
+        let annotations = annotations.map(|(name, value)| (name.clone(), value.clone()));
+        wanted.annotations.get_or_insert_default().extend(annotations);
+        let owners = wanted.owner_references.get_or_insert_default();
+        for owner in &draft.owner {
+            if owners.iter().all(|found| found.uid != owner.uid) {
+                owners.push(owner.clone());
+            }
+        }
+        let is_kept = |found: &Option<BTreeMap<String, String>>,
+                       wanted: &Option<BTreeMap<String, String>>| {
+            found.clone().unwrap_or_default() == wanted.clone().unwrap_or_default()
+        };
+        let is_whole = is_kept(&present.labels, &wanted.labels)
+            && is_kept(&present.annotations, &wanted.annotations)
+            && present.owner_references.clone().unwrap_or_default()
+                == wanted.owner_references.clone().unwrap_or_default();
+        if is_whole {
+            return Ok(());
+        }
+        tracing::info!(
+            revision = name,
+            "the Porch server lost owner or labels of a new draft; they are written again"
+        );
+        self.write_metadata(found, wanted, name).await
     }
 
     /// Replaces the files of a draft.
