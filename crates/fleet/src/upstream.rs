@@ -124,7 +124,12 @@ pub fn resolve_upstream<'a>(
     let none = Upstream::default();
     let upstream = variant.spec.upstream.as_ref().unwrap_or(&none);
     let mut resolved = match paused(variant) {
-        Some(kept) => find_again(kept, upstream, revisions)?,
+        Some(kept) => {
+            let mut found = find_again(kept, upstream, revisions)?;
+            let name = found.revision.name_any();
+            found.warnings.push(format!("annotation {PAUSE} keeps the upstream at {name:?}"));
+            found
+        }
         None => find(upstream, revisions, repositories, git)?,
     };
     let found = resolved.revision;

@@ -172,8 +172,16 @@ fn a_pause() {
     let spec = json!({"repo": "r", "package": "p", "revision": "stable"});
     let paused = json!({"annotations": {PAUSE: "true"}});
     for (metadata, upstream, expected) in [
-        (&paused, json!({"name": "one", "revision": 1, "floatingTag": "stable"}), "one by stable"),
-        (&paused, json!({"name": "renamed", "revision": 1}), "one"),
+        (
+            &paused,
+            json!({"name": "one", "revision": 1, "floatingTag": "stable"}),
+            "one by stable; annotation groundwork/pause-upstream keeps the upstream at \"one\"",
+        ),
+        (
+            &paused,
+            json!({"name": "renamed", "revision": 1}),
+            "one; annotation groundwork/pause-upstream keeps the upstream at \"one\"",
+        ),
         (
             &paused,
             json!({"name": "gone", "revision": 8}),
