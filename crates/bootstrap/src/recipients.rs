@@ -236,7 +236,7 @@ mod tests {
             ..arguments(other.path())
         };
         let error = run(&second()).unwrap_err().to_string();
-        assert!(error.contains("the project \"groundwork\", and this one is \"second\""), "{error}");
+        assert!(error.contains("the project \"groundwork\", but this project is \"second\""), "{error}");
         assert_eq!(all(&[&first.host_folder]), before);
         assert_eq!(all(&[&second().folder]), [], "its volumes are as new as before");
         // The volumes were removed, and the project is started again.

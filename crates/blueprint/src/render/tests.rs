@@ -506,7 +506,7 @@ fn names_made_of_values_never_show() {
     let executors = json!([{"name": "main", "type": "GoTemplate", "template": template}]);
     let rendered = rendered(&format!("{imports}\nimportExecutions: {executors}"), given).unwrap();
     assert!(
-        rendered.warnings[0].contains("\"bindigs\", \"[...]\", \"[...]\" of the output"),
+        rendered.warnings[0].contains("\"bindigs\", \"[...]\", \"[...]\" in the output"),
         "{:?}",
         rendered.warnings
     );
