@@ -1,0 +1,94 @@
+//! Methods of lists.
+
+use crate::eval::{Answer, Given, Machine, Method, bounds, mismatch, out_of_range};
+use crate::fault::Fault;
+use crate::values::{Id, Value};
+
+pub(super) static METHODS: &[Method] = &[
+    Method { name: "append", run: append },
+    Method { name: "clear", run: clear },
+    Method { name: "extend", run: extend },
+    Method { name: "index", run: index },
+    Method { name: "insert", run: insert },
+    Method { name: "pop", run: pop },
+    Method { name: "remove", run: remove },
+];
+
+fn id(of: &Value) -> Id {
+    match of {
+        Value::List(id) => *id,
+        _ => Id::MAX,
+    }
+}
+
+fn append(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(1, 1)?;
+    machine.heap.allocate_items(1)?;
+    machine.heap.list_mut(id(of), "append to")?.push(given.at(0).clone());
+    Ok(Value::None)
+}
+
+fn clear(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(0, 0)?;
+    machine.heap.list_mut(id(of), "clear")?.clear();
+    Ok(Value::None)
+}
+
+fn extend(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(1, 1)?;
+    let found = machine.heap.elements(given.at(0))?;
+    let items = found.ok_or_else(|| mismatch("1", given.at(0), "iterable"))?;
+    machine.heap.allocate_items(items.len())?;
+    machine.heap.list_mut(id(of), "extend")?.extend(items);
+    Ok(Value::None)
+}
+
+/// Returns the place of the first element that equals a value.
+fn position(machine: &Machine<'_>, items: &[Value], value: &Value) -> Result<Option<usize>, Fault> {
+    for (at, item) in items.iter().enumerate() {
+        if machine.heap.equal(item, value)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+fn index(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(1, 3)?;
+    let items = machine.heap.list(id(of));
+    let (start, end) = bounds(given.at(1), given.at(2), true, items.len())?;
+    let found = position(machine, items.get(start..end).unwrap_or_default(), given.at(0))?;
+    found.map(|at| Value::int(start + at)).ok_or_else(|| Fault::new("value not in list"))
+}
+
+fn insert(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(2, 2)?;
+    let at = given.int(0)?;
+    machine.heap.allocate_items(1)?;
+    let length = machine.heap.list(id(of)).len();
+    machine.heap.spend(length)?;
+    let back = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
+    let at = if at < 0 { length.saturating_sub(back) } else { back.min(length) };
+    machine.heap.list_mut(id(of), "insert into")?.insert(at, given.at(1).clone());
+    Ok(Value::None)
+}
+
+fn pop(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(0, 1)?;
+    let index = if given.get(0).is_some() { given.int(0)? } else { -1 };
+    let length = machine.heap.list(id(of)).len();
+    let back = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
+    let at = if index < 0 { length.checked_sub(back) } else { Some(back) };
+    let at = at.filter(|at| *at < length).ok_or_else(|| out_of_range(index, length, "list"))?;
+    machine.heap.spend(length - at)?;
+    Ok(machine.heap.list_mut(id(of), "pop from")?.remove(at))
+}
+
+fn remove(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+    given.count(1, 1)?;
+    let found = position(machine, machine.heap.list(id(of)), given.at(0))?;
+    machine.heap.spend(machine.heap.list(id(of)).len())?;
+    let items = machine.heap.list_mut(id(of), "remove from")?;
+    items.remove(found.ok_or_else(|| Fault::new("element not found"))?);
+    Ok(Value::None)
+}
