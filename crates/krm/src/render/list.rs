@@ -21,7 +21,7 @@ pub struct Item {
     pub(super) source: Option<Source>,
     /// Number that identifies the object across functions; `None` for objects that functions have
     /// created.
-    pub(super) id: Option<usize>,
+    pub(crate) id: Option<usize>,
     /// Position in its file, if a function has set it.
     pub(super) index: Option<usize>,
 }
@@ -95,6 +95,8 @@ pub struct ResourceList {
     pub results: Vec<ResultItem>,
     /// True if selectors or exclusions have reduced the items.
     pub is_selection: bool,
+    /// Text that a built-in function has printed, for users.
+    pub(crate) printed: String,
     /// Usage of a built-in function.
     pub(crate) meter: Meter,
 }
