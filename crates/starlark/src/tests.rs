@@ -419,7 +419,7 @@ fn depths() {
     ] {
         let ran = ran(&format!("{nest}{end}"), LIMITS);
         assert!(
-            ran.result.err().is_none_or(|error| error.ends_with("nested more than 500 levels deep")),
+            ran.result.err().is_none_or(|error| error.ends_with("nested more than 600 levels deep")),
             "{end}"
         );
     }

@@ -9,7 +9,7 @@ use crate::syntax::Function;
 use crate::{Limits, Used};
 
 /// Levels of values within values. Go through fewer of them by recursion.
-pub(crate) const MOST_LEVELS: usize = 500;
+pub(crate) const MOST_LEVELS: usize = 600;
 
 /// Bytes that a value takes besides its content: its place and its share of a collection's growth.
 const OVERHEAD: usize = 48;
