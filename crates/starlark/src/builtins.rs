@@ -3,12 +3,11 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use crate::eval::{Answer, Given, Machine, Native, finite_int, mismatch};
 use crate::fault::Fault;
 use crate::format::whole;
 use crate::methods;
 use crate::syntax::literal::MOST_DIGITS;
-use crate::values::{Int, Range, Value};
+use crate::values::{Answer, Caller, Given, Heap, Int, Native, Range, Run, Value, mismatch};
 
 /// Returns the names that are defined before a script begins, besides `ctx`.
 pub(crate) fn universe() -> Vec<(&'static str, Value)> {
@@ -17,46 +16,46 @@ pub(crate) fn universe() -> Vec<(&'static str, Value)> {
 }
 
 static NATIVES: &[Native] = &[
-    Native { name: "abs", run: abs },
-    Native { name: "all", run: all },
-    Native { name: "any", run: any },
-    Native { name: "bool", run: bool },
-    Native { name: "bytes", run: bytes },
-    Native { name: "chr", run: chr },
-    Native { name: "dict", run: dict },
-    Native { name: "dir", run: dir },
-    Native { name: "enumerate", run: enumerate },
-    Native { name: "fail", run: fail },
-    Native { name: "float", run: float },
-    Native { name: "getattr", run: getattr },
-    Native { name: "hasattr", run: hasattr },
-    Native { name: "hash", run: hash },
-    Native { name: "int", run: int },
-    Native { name: "len", run: len },
-    Native { name: "list", run: list },
-    Native { name: "max", run: max },
-    Native { name: "min", run: min },
-    Native { name: "ord", run: ord },
-    Native { name: "print", run: print },
-    Native { name: "range", run: range },
-    Native { name: "repr", run: repr },
-    Native { name: "reversed", run: reversed },
-    Native { name: "set", run: set },
-    Native { name: "sorted", run: sorted },
-    Native { name: "str", run: str },
-    Native { name: "tuple", run: tuple },
-    Native { name: "type", run: kind },
-    Native { name: "zip", run: zip },
+    Native { name: "abs", run: Run::Plain(abs) },
+    Native { name: "all", run: Run::Plain(all) },
+    Native { name: "any", run: Run::Plain(any) },
+    Native { name: "bool", run: Run::Plain(bool) },
+    Native { name: "bytes", run: Run::Plain(bytes) },
+    Native { name: "chr", run: Run::Plain(chr) },
+    Native { name: "dict", run: Run::Plain(dict) },
+    Native { name: "dir", run: Run::Plain(dir) },
+    Native { name: "enumerate", run: Run::Plain(enumerate) },
+    Native { name: "fail", run: Run::Plain(fail) },
+    Native { name: "float", run: Run::Plain(float) },
+    Native { name: "getattr", run: Run::Plain(getattr) },
+    Native { name: "hasattr", run: Run::Plain(hasattr) },
+    Native { name: "hash", run: Run::Plain(hash) },
+    Native { name: "int", run: Run::Plain(int) },
+    Native { name: "len", run: Run::Plain(len) },
+    Native { name: "list", run: Run::Plain(list) },
+    Native { name: "max", run: Run::Calling(max) },
+    Native { name: "min", run: Run::Calling(min) },
+    Native { name: "ord", run: Run::Plain(ord) },
+    Native { name: "print", run: Run::Plain(print) },
+    Native { name: "range", run: Run::Plain(range) },
+    Native { name: "repr", run: Run::Plain(repr) },
+    Native { name: "reversed", run: Run::Plain(reversed) },
+    Native { name: "set", run: Run::Plain(set) },
+    Native { name: "sorted", run: Run::Calling(sorted) },
+    Native { name: "str", run: Run::Plain(str) },
+    Native { name: "tuple", run: Run::Plain(tuple) },
+    Native { name: "type", run: Run::Plain(kind) },
+    Native { name: "zip", run: Run::Plain(zip) },
 ];
 
 /// Returns the elements of a positional argument.
-fn iterable(machine: &Machine<'_>, given: &Given, at: usize) -> Result<Vec<Value>, Fault> {
+fn iterable(heap: &Heap, given: &Given, at: usize) -> Result<Vec<Value>, Fault> {
     let value = given.at(at);
-    let found = machine.heap.elements(value)?;
+    let found = heap.elements(value)?;
     found.ok_or_else(|| mismatch(&(at + 1).to_string(), value, "iterable"))
 }
 
-fn abs(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn abs(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     match given.at(0) {
         Value::Int(value) if value.is_negative() => Ok(Value::Int(value.negate())),
@@ -66,30 +65,30 @@ fn abs(_: &mut Machine<'_>, given: &Given) -> Answer {
     }
 }
 
-fn all(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn all(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let items = iterable(machine, given, 0)?;
-    Ok(Value::Bool(items.iter().all(|item| machine.heap.is_true(item))))
+    let items = iterable(heap, given, 0)?;
+    Ok(Value::Bool(items.iter().all(|item| heap.is_true(item))))
 }
 
-fn any(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn any(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let items = iterable(machine, given, 0)?;
-    Ok(Value::Bool(items.iter().any(|item| machine.heap.is_true(item))))
+    let items = iterable(heap, given, 0)?;
+    Ok(Value::Bool(items.iter().any(|item| heap.is_true(item))))
 }
 
-fn bool(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn bool(heap: &mut Heap, given: &Given) -> Answer {
     given.count(0, 1)?;
-    Ok(Value::Bool(given.get(0).is_some_and(|value| machine.heap.is_true(value))))
+    Ok(Value::Bool(given.get(0).is_some_and(|value| heap.is_true(value))))
 }
 
-fn bytes(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn bytes(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     match given.at(0) {
         Value::Bytes(bytes) => Ok(Value::Bytes(bytes.clone())),
-        Value::Text(text) => machine.heap.bytes(text.as_bytes().to_vec()),
+        Value::Text(text) => heap.bytes(text.as_bytes().to_vec()),
         other => {
-            let Some(items) = machine.heap.elements(other)? else {
+            let Some(items) = heap.elements(other)? else {
                 let kind = other.kind();
                 return Err(Fault::new(format!("got {kind}, want string, bytes, or iterable of ints")));
             };
@@ -100,12 +99,12 @@ fn bytes(machine: &mut Machine<'_>, given: &Given) -> Answer {
             let wrong = |at: usize| Fault::new(format!("at index {at}, got a value that is not a byte"));
             let bytes = items.iter().enumerate().map(|(at, item)| byte(item).ok_or_else(|| wrong(at)));
             let bytes: Vec<u8> = bytes.collect::<Result<_, _>>()?;
-            machine.heap.bytes(bytes)
+            heap.bytes(bytes)
         }
     }
 }
 
-fn chr(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn chr(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     let code = given.int(0)?;
     if code < 0 {
@@ -115,38 +114,38 @@ fn chr(machine: &mut Machine<'_>, given: &Given) -> Answer {
         return Err(Fault::new(format!("Unicode code point U+{code:X} out of range (>0x10FFFF)")));
     }
     let found = u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-    machine.heap.text(found.to_string())
+    heap.text(found.to_string())
 }
 
-fn dict(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn dict(heap: &mut Heap, given: &Given) -> Answer {
     let got = given.positional.len();
     if got > 1 {
         return Err(Fault::new(format!("got {got} arguments, want at most 1")));
     }
-    let id = machine.heap.new_dict()?;
-    methods::dict::fill(machine, id, given)?;
+    let id = heap.new_dict()?;
+    methods::dict::fill(heap, id, given)?;
     Ok(Value::Dict(id))
 }
 
-fn dir(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn dir(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     let mut names = methods::names(given.at(0));
     names.sort_unstable();
-    machine.texts(names)
+    heap.texts(names)
 }
 
-fn enumerate(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn enumerate(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 2)?;
     let start = if given.get(1).is_some() { given.int(1)? } else { 0 };
     let mut pairs = Vec::new();
-    for (at, item) in (start..).zip(iterable(machine, given, 0)?) {
-        pairs.push(machine.heap.new_tuple(vec![Value::int(at), item])?);
+    for (at, item) in (start..).zip(iterable(heap, given, 0)?) {
+        pairs.push(heap.new_tuple(vec![Value::int(at), item])?);
     }
-    machine.heap.new_list(pairs)
+    heap.new_list(pairs)
 }
 
 /// Joins the texts of the positional arguments.
-fn joined(machine: &Machine<'_>, given: &Given) -> Result<String, Fault> {
+fn joined(heap: &Heap, given: &Given) -> Result<String, Fault> {
     let separator = match given.named.as_slice() {
         [] => " ".into(),
         [(name, Value::Text(text))] if &**name == "sep" => text.clone(),
@@ -155,31 +154,31 @@ fn joined(machine: &Machine<'_>, given: &Given) -> Result<String, Fault> {
     };
     let mut line = String::new();
     for (at, value) in given.positional.iter().enumerate() {
-        let text = machine.shown(value)?;
+        let text = heap.shown(value)?;
         let separator: &str = if at > 0 { &separator } else { "" };
-        machine.heap.allocate(text.len() + separator.len())?;
+        heap.allocate(text.len() + separator.len())?;
         line.push_str(separator);
         line.push_str(&text);
     }
     Ok(line)
 }
 
-fn fail(machine: &mut Machine<'_>, given: &Given) -> Answer {
-    Err(Fault::new(joined(machine, given)?))
+fn fail(heap: &mut Heap, given: &Given) -> Answer {
+    Err(Fault::new(joined(heap, given)?))
 }
 
-fn print(machine: &mut Machine<'_>, given: &Given) -> Answer {
-    let line = joined(machine, given)?;
-    machine.print(&line);
+fn print(heap: &mut Heap, given: &Given) -> Answer {
+    let line = joined(heap, given)?;
+    heap.print(&line);
     Ok(Value::None)
 }
 
-fn float(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn float(_: &mut Heap, given: &Given) -> Answer {
     given.count(0, 1)?;
     Ok(Value::Float(match given.get(0) {
         None => 0.0,
         Some(Value::Bool(truth)) => f64::from(u8::from(*truth)),
-        Some(Value::Int(value)) => finite_int(value)?,
+        Some(Value::Int(value)) => value.finite()?,
         Some(Value::Float(value)) => *value,
         Some(Value::Text(text)) => parse_float(text)?,
         Some(other) => return Err(Fault::new(format!("got {}, want number or string", other.kind()))),
@@ -205,10 +204,10 @@ fn parse_float(text: &str) -> Result<f64, Fault> {
     }
 }
 
-fn getattr(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn getattr(heap: &mut Heap, given: &Given) -> Answer {
     given.count(2, 3)?;
     let name = given.text(1)?.clone();
-    match (machine.field(given.at(0), &name), given.get(2)) {
+    match (methods::field(heap, given.at(0), &name), given.get(2)) {
         (Ok(value), _) => Ok(value),
         (Err(fault), _) if fault.is_limit() => Err(fault),
         (Err(_), Some(default)) => Ok(default.clone()),
@@ -216,27 +215,27 @@ fn getattr(machine: &mut Machine<'_>, given: &Given) -> Answer {
     }
 }
 
-fn hasattr(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn hasattr(heap: &mut Heap, given: &Given) -> Answer {
     given.count(2, 2)?;
     let name = given.text(1)?.clone();
-    match machine.field(given.at(0), &name) {
+    match methods::field(heap, given.at(0), &name) {
         Err(fault) if fault.is_limit() => Err(fault),
         found => Ok(Value::Bool(found.is_ok())),
     }
 }
 
-fn hash(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn hash(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     let value = match given.at(0) {
         Value::Text(text) => {
-            machine.heap.spend(text.len())?;
+            heap.spend(text.len())?;
             // The hash of Java, but over code points, as Go's implementation has it.
             let add =
                 |hash: i32, found: char| hash.wrapping_mul(31).wrapping_add(u32::from(found).cast_signed());
             i64::from(text.chars().fold(0_i32, add))
         }
         Value::Bytes(bytes) => {
-            machine.heap.spend(bytes.len())?;
+            heap.spend(bytes.len())?;
             let add = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
             i64::from(bytes.iter().fold(2_166_136_261, add))
         }
@@ -245,7 +244,7 @@ fn hash(machine: &mut Machine<'_>, given: &Given) -> Answer {
     Ok(Value::int(value))
 }
 
-fn int(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn int(heap: &mut Heap, given: &Given) -> Answer {
     let [value, base] = given.bind(["x", "base"], 0)?;
     let value = value.unwrap_or(Value::Int(Int::Small(0)));
     let Value::Text(text) = &value else {
@@ -264,7 +263,7 @@ fn int(machine: &mut Machine<'_>, given: &Given) -> Answer {
     };
     let base = u32::try_from(base).ok().filter(|base| matches!(*base, 0 | 2..=36));
     let base = base.ok_or_else(|| Fault::new("base must be an integer >= 2 && <= 36"))?;
-    machine.heap.spend(text.len().min(MOST_DIGITS).pow(2))?;
+    heap.spend(text.len().min(MOST_DIGITS).pow(2))?;
     let found = parse_int(text, base);
     found.map(Value::Int).ok_or_else(|| Fault::new(format!("invalid literal with base {base}: {text}")))
 }
@@ -295,31 +294,31 @@ fn parse_int(text: &str, base: u32) -> Option<Int> {
     Some(if is_negative { value.negate() } else { value })
 }
 
-fn len(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn len(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     let value = given.at(0);
-    match machine.heap.len(value) {
+    match heap.len(value) {
         Some(length) => Ok(Value::int(length)),
         None => Err(Fault::new(format!("value of type {} has no len", value.kind()))),
     }
 }
 
-fn list(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn list(heap: &mut Heap, given: &Given) -> Answer {
     given.count(0, 1)?;
-    let items = if given.get(0).is_some() { iterable(machine, given, 0)? } else { Vec::new() };
-    machine.heap.new_list(items)
+    let items = if given.get(0).is_some() { iterable(heap, given, 0)? } else { Vec::new() };
+    heap.new_list(items)
 }
 
-fn max(machine: &mut Machine<'_>, given: &Given) -> Answer {
-    extreme(machine, given, Ordering::Greater)
+fn max(caller: &mut dyn Caller, given: &Given) -> Answer {
+    extreme(caller, given, Ordering::Greater)
 }
 
-fn min(machine: &mut Machine<'_>, given: &Given) -> Answer {
-    extreme(machine, given, Ordering::Less)
+fn min(caller: &mut dyn Caller, given: &Given) -> Answer {
+    extreme(caller, given, Ordering::Less)
 }
 
 /// Returns the first element that no other one exceeds in a direction.
-fn extreme(machine: &mut Machine<'_>, given: &Given, wanted: Ordering) -> Answer {
+fn extreme(caller: &mut dyn Caller, given: &Given, wanted: Ordering) -> Answer {
     let key = match given.named.as_slice() {
         [] => None,
         [(name, key)] if &**name == "key" => Some(key.clone()),
@@ -327,17 +326,17 @@ fn extreme(machine: &mut Machine<'_>, given: &Given, wanted: Ordering) -> Answer
     };
     let items = match given.positional.len() {
         0 => return Err(Fault::new("got 0 arguments, want at least 1")),
-        1 => iterable(machine, given, 0)?,
+        1 => iterable(caller.heap(), given, 0)?,
         _ => given.positional.clone(),
     };
     let mut best: Option<(Value, Value)> = None;
     for item in items {
         let rank = match &key {
-            Some(key) => machine.call(key, Given::of(vec![item.clone()]))?,
+            Some(key) => caller.call(key, Given::of(vec![item.clone()]))?,
             None => item.clone(),
         };
         let is_better = match &best {
-            Some((_, known)) => machine.heap.order(&rank, known)? == wanted,
+            Some((_, known)) => caller.heap().order(&rank, known)? == wanted,
             None => true,
         };
         if is_better {
@@ -347,7 +346,7 @@ fn extreme(machine: &mut Machine<'_>, given: &Given, wanted: Ordering) -> Answer
     best.map(|(item, _)| item).ok_or_else(|| Fault::new("argument is an empty sequence"))
 }
 
-fn ord(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn ord(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     match given.at(0) {
         Value::Text(text) => {
@@ -368,7 +367,7 @@ fn ord(_: &mut Machine<'_>, given: &Given) -> Answer {
     }
 }
 
-fn range(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn range(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 3)?;
     let first = given.int(0)?;
     let second = if given.get(1).is_some() { Some(given.int(1)?) } else { None };
@@ -380,43 +379,43 @@ fn range(_: &mut Machine<'_>, given: &Given) -> Answer {
     Ok(Value::Range(Rc::new(Range { start, stop, step })))
 }
 
-fn repr(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn repr(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let text = machine.heap.repr(given.at(0))?;
-    machine.heap.text(text)
+    let text = heap.repr(given.at(0))?;
+    heap.text(text)
 }
 
-fn reversed(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn reversed(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let mut items = iterable(machine, given, 0)?;
+    let mut items = iterable(heap, given, 0)?;
     items.reverse();
-    machine.heap.new_list(items)
+    heap.new_list(items)
 }
 
-fn set(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn set(heap: &mut Heap, given: &Given) -> Answer {
     given.count(0, 1)?;
-    let items = if given.get(0).is_some() { iterable(machine, given, 0)? } else { Vec::new() };
-    machine.heap.set_of(items)
+    let items = if given.get(0).is_some() { iterable(heap, given, 0)? } else { Vec::new() };
+    heap.set_of(items)
 }
 
-fn sorted(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn sorted(caller: &mut dyn Caller, given: &Given) -> Answer {
     let [items, key, reverse] = given.bind(["iterable", "key", "reverse"], 1)?;
-    let items = machine.elements(&items.unwrap_or(Value::None))?;
-    let is_reversed = reverse.is_some_and(|reverse| machine.heap.is_true(&reverse));
-    machine.heap.allocate_items(items.len().saturating_mul(2))?;
+    let items = caller.heap().iterate(&items.unwrap_or(Value::None))?;
+    let is_reversed = reverse.is_some_and(|reverse| caller.heap().is_true(&reverse));
+    caller.heap().allocate_items(items.len().saturating_mul(2))?;
     let mut ranked = Vec::with_capacity(items.len());
     for item in items {
         let rank = match &key {
             None | Some(Value::None) => item.clone(),
-            Some(key) => machine.call(key, Given::of(vec![item.clone()]))?,
+            Some(key) => caller.call(key, Given::of(vec![item.clone()]))?,
         };
         ranked.push((rank, item));
     }
     let ranked = merge_sort(ranked, &mut |left, right| {
-        let order = machine.heap.order(&left.0, &right.0)?;
+        let order = caller.heap().order(&left.0, &right.0)?;
         Ok(if is_reversed { order.reverse() } else { order } != Ordering::Greater)
     })?;
-    machine.heap.new_list(ranked.into_iter().map(|(_, item)| item).collect())
+    caller.heap().new_list(ranked.into_iter().map(|(_, item)| item).collect())
 }
 
 /// Sorts values, and keeps the order of equal ones. The sorting of the standard library may panic
@@ -455,28 +454,28 @@ fn merge<T>(
     Ok(out)
 }
 
-fn str(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn str(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let text = machine.shown(given.at(0))?;
-    machine.heap.text(text)
+    let text = heap.shown(given.at(0))?;
+    heap.text(text)
 }
 
-fn tuple(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn tuple(heap: &mut Heap, given: &Given) -> Answer {
     given.count(0, 1)?;
-    let items = if given.get(0).is_some() { iterable(machine, given, 0)? } else { Vec::new() };
-    machine.heap.new_tuple(items)
+    let items = if given.get(0).is_some() { iterable(heap, given, 0)? } else { Vec::new() };
+    heap.new_tuple(items)
 }
 
-fn kind(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn kind(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     Ok(Value::text(given.at(0).kind()))
 }
 
-fn zip(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn zip(heap: &mut Heap, given: &Given) -> Answer {
     given.unnamed()?;
     let mut columns = Vec::new();
     for (at, value) in given.positional.iter().enumerate() {
-        let Some(items) = machine.heap.elements(value)? else {
+        let Some(items) = heap.elements(value)? else {
             return Err(Fault::new(format!("argument #{} is not iterable: {}", at + 1, value.kind())));
         };
         columns.push(items);
@@ -485,7 +484,7 @@ fn zip(machine: &mut Machine<'_>, given: &Given) -> Answer {
     let mut out = Vec::new();
     for row in 0..rows {
         let items = columns.iter().filter_map(|column| column.get(row).cloned()).collect();
-        out.push(machine.heap.new_tuple(items)?);
+        out.push(heap.new_tuple(items)?);
     }
-    machine.heap.new_list(out)
+    heap.new_list(out)
 }

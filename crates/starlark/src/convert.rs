@@ -3,12 +3,12 @@
 use groundwork_yaml::tree::{Content, Kind, Node, Pair};
 use num_bigint::BigInt;
 
-use crate::eval::deeper;
 use crate::fault::Fault;
+use crate::stack::deeper;
 use crate::syntax::literal;
 use crate::values::{Heap, Int, MOST_LEVELS, Value, float_text};
 
-impl Heap<'_> {
+impl Heap {
     /// Converts a tree to values. Maps keep their order.
     pub(crate) fn read(&mut self, node: &Node) -> Result<Value, Fault> {
         let text = node.text().unwrap_or_default();

@@ -1,9 +1,14 @@
 //! Reason why a script ended early.
 
-use crate::syntax::Place;
-
 /// Bytes of a message that are kept; scripts put values into messages.
 const MOST_MESSAGE: usize = 4 << 10;
+
+/// Position in a script, counted from 1. Columns count characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
 
 /// Error of a script, or a limit that it exceeded.
 #[derive(Debug, Clone, PartialEq)]

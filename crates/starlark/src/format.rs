@@ -4,17 +4,16 @@ use std::rc::Rc;
 
 use groundwork_go::strconv::{FloatVerb, append_float};
 
-use crate::eval::Given;
 use crate::fault::Fault;
-use crate::values::{Heap, Int, Value, float_text};
+use crate::values::{Given, Heap, Int, Value, float_text};
 
 /// Text that is counted while it is written.
-struct Output<'a, 'p> {
-    heap: &'a Heap<'p>,
+struct Output<'a> {
+    heap: &'a Heap,
     text: String,
 }
 
-impl Output<'_, '_> {
+impl Output<'_> {
     fn push(&mut self, text: &str) -> Result<(), Fault> {
         self.heap.allocate(text.len())?;
         self.text.push_str(text);
@@ -23,7 +22,7 @@ impl Output<'_, '_> {
 }
 
 /// Evaluates `format % value`.
-pub(crate) fn interpolate(heap: &Heap<'_>, format: &str, value: &Value) -> Result<String, Fault> {
+pub(crate) fn interpolate(heap: &Heap, format: &str, value: &Value) -> Result<String, Fault> {
     let mut out = Output { heap, text: String::new() };
     let arguments = match value {
         Value::Tuple(id) => heap.tuple(*id),
@@ -63,7 +62,7 @@ pub(crate) fn interpolate(heap: &Heap<'_>, format: &str, value: &Value) -> Resul
     Ok(out.text)
 }
 
-fn converted(heap: &Heap<'_>, conversion: char, value: &Value) -> Result<Rc<str>, Fault> {
+fn converted(heap: &Heap, conversion: char, value: &Value) -> Result<Rc<str>, Fault> {
     Ok(match conversion {
         's' => heap.shown(value)?,
         'r' => heap.repr(value)?.into(),
@@ -149,7 +148,7 @@ fn character(value: &Value) -> Result<char, Fault> {
 }
 
 /// Evaluates `format.format(…)`.
-pub(crate) fn format(heap: &Heap<'_>, format: &str, given: &Given) -> Result<String, Fault> {
+pub(crate) fn format(heap: &Heap, format: &str, given: &Given) -> Result<String, Fault> {
     let mut out = Output { heap, text: String::new() };
     let mut numbering = Numbering { next: 0, is_automatic: None };
     let mut rest = format;

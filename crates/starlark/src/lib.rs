@@ -1,8 +1,8 @@
 //! The Starlark language as go.starlark.net has it, for scripts that change Kubernetes objects.
 //!
 //! ```text
-//! text --syntax--> tree with resolved names --eval--> values in a heap
-//!                   objects (YAML trees) --convert--> values --script--> values --convert--> objects
+//! text --syntax--> tree with resolved names --eval--> changed values
+//! objects (YAML trees) --convert--> values in a heap; after the script --convert--> objects
 //! ```
 //!
 //! Scripts come from other people. They reach no file, network, environment or clock, and each of
@@ -10,16 +10,18 @@
 //! expressions, calls and values. An operation is counted before it begins, so that no single one
 //! exceeds a limit by much. No script makes the evaluator panic.
 //!
-//! The reference is <https://github.com/google/starlark-go> with sets, recursion, reassigned globals,
-//! `while`, and statements outside of functions. Differences: `packagevariants.md` 8.5.
+//! The reference is <https://github.com/google/starlark-go> with sets, recursion, reassigned
+//! globals, `while`, and statements outside of functions. Differences: `packagevariants.md` 8.5.
 
 mod builtins;
 mod convert;
 mod eval;
 mod fault;
 mod format;
+mod int;
 mod library;
 mod methods;
+mod stack;
 mod syntax;
 mod values;
 
@@ -73,16 +75,15 @@ pub fn run(name: &str, source: &str, resources: &Node, limits: Limits) -> Ran {
 const PER_BYTE: usize = 100;
 
 fn evaluate(source: &str, resources: &Node, limits: Limits, ran: &mut Ran) -> Result<Node, Fault> {
-    let counted = Heap::new(limits);
+    let mut heap = Heap::new(limits);
     let cost = source.len().saturating_mul(PER_BYTE);
-    let allowed = counted.allocate(cost);
-    ran.used = counted.used();
+    let allowed = heap.allocate(cost);
+    ran.used = heap.used();
     allowed?;
     let mut known = builtins::universe();
     known.push(("ctx", Value::None));
     let find = |name: &str| known.iter().position(|(known, _)| *known == name);
     let script = syntax::parse(source, &find)?;
-    let mut heap = counted.renewed();
     let prepared = prepare(&mut heap, resources);
     ran.used = heap.used();
     let (list, context) = prepared?;
@@ -92,12 +93,12 @@ fn evaluate(source: &str, resources: &Node, limits: Limits, ran: &mut Ran) -> Re
     let mut machine = Machine::new(heap, &script, &known);
     let result = machine.run().and_then(|()| machine.heap.write(&list));
     ran.used = machine.heap.used();
-    ran.printed = std::mem::take(&mut machine.printed);
+    ran.printed = machine.heap.take_printed();
     result
 }
 
 /// Creates the values that the script sees: the list, and `ctx` with it.
-fn prepare(heap: &mut Heap<'_>, resources: &Node) -> Result<(Value, Value), Fault> {
+fn prepare(heap: &mut Heap, resources: &Node) -> Result<(Value, Value), Fault> {
     let list = heap.read(resources)?;
     let open_api = Value::Dict(heap.new_dict()?);
     let environment = Value::Dict(heap.new_dict()?);

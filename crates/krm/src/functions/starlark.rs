@@ -1,5 +1,5 @@
-//! `starlark` (`packagevariants.md` 8.5): runs a script over the items. The language and its modules
-//! are those of `groundwork_starlark`.
+//! `starlark` (`packagevariants.md` 8.5): runs a script over the items. The language and its
+//! modules are those of `groundwork_starlark`.
 //!
 //! A script sees what a function in another program would see, so its changes are taken over in the
 //! same way: unchanged parts of objects keep their comments, order and form.

@@ -2,17 +2,18 @@
 
 use std::rc::Rc;
 
-use super::call::Given;
+use super::Machine;
 use super::statement::Flow;
-use super::{Answer, Machine};
 use crate::fault::Fault;
-use crate::library;
 use crate::methods;
-use crate::syntax::{Argument, Clause, Expr, ExprKind, Unary};
-use crate::values::{Id, Int, Range, Value};
+use crate::stack::deeper;
+use crate::syntax::{Argument, Clause, Expr, ExprKind, Function, Slot, Unary};
+use crate::values::{
+    Answer, Caller, Closure, Given, Id, Int, Range, Value, bounds, place, reversed, signed, small_index,
+};
 
-impl<'p> Machine<'p> {
-    pub(super) fn inner(&mut self, expr: &'p Expr) -> Answer {
+impl Machine<'_> {
+    pub(super) fn inner(&mut self, expr: &Expr) -> Answer {
         match &expr.kind {
             ExprKind::Constant(_) | ExprKind::Name(_) => Ok(Value::None),
             ExprKind::List(items) => {
@@ -47,7 +48,7 @@ impl<'p> Machine<'p> {
             }
             ExprKind::Field(of, name) => {
                 let of = self.eval(of)?;
-                self.field(&of, name)
+                methods::field(&self.heap, &of, name)
             }
             ExprKind::Index(of, index) => {
                 let of = self.eval(of)?;
@@ -89,11 +90,11 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn all(&mut self, items: &'p [Expr]) -> Result<Vec<Value>, Fault> {
+    fn all(&mut self, items: &[Expr]) -> Result<Vec<Value>, Fault> {
         items.iter().map(|item| self.eval(item)).collect()
     }
 
-    fn dict(&mut self, pairs: &'p [(Expr, Expr)]) -> Answer {
+    fn dict(&mut self, pairs: &[(Expr, Expr)]) -> Answer {
         let id = self.heap.new_dict()?;
         for (name, value) in pairs {
             let at = name.at;
@@ -110,7 +111,7 @@ impl<'p> Machine<'p> {
     /// Runs the clauses of a comprehension, and a function for each result.
     fn clauses(
         &mut self,
-        clauses: &'p [Clause],
+        clauses: &[Clause],
         result: &mut dyn FnMut(&mut Self) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let Some((first, rest)) = clauses.split_first() else { return result(self) };
@@ -124,7 +125,7 @@ impl<'p> Machine<'p> {
                 let over = self.eval(over)?;
                 let flow = self.each(over, |machine, value| {
                     machine.assign(target, value)?;
-                    super::deeper(|| machine.clauses(rest, result))?;
+                    deeper(|| machine.clauses(rest, result))?;
                     Ok(Flow::Next)
                 });
                 flow.map(drop).map_err(|fault| fault.within(at))
@@ -132,16 +133,16 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn call_expression(&mut self, function: &'p Expr, arguments: &'p [Argument]) -> Answer {
+    fn call_expression(&mut self, function: &Expr, arguments: &[Argument]) -> Answer {
         // The method of a value is called without a value of its own.
         if let ExprKind::Field(of, name) = &function.kind {
             let of = self.eval(of)?;
             let place = |fault: Fault| fault.within(function.at);
             if let Some(method) = methods::find(&of, name) {
                 let given = self.arguments(arguments)?;
-                return (method.run)(self, &of, &given).map_err(|fault| fault.of(method.name));
+                return (method.run)(&mut self.heap, &of, &given).map_err(|fault| fault.of(method.name));
             }
-            let value = self.field(&of, name).map_err(place)?;
+            let value = methods::field(&self.heap, &of, name).map_err(place)?;
             let given = self.arguments(arguments)?;
             return self.call(&value, given);
         }
@@ -150,7 +151,7 @@ impl<'p> Machine<'p> {
         self.call(&value, given)
     }
 
-    fn arguments(&mut self, arguments: &'p [Argument]) -> Result<Given, Fault> {
+    fn arguments(&mut self, arguments: &[Argument]) -> Result<Given, Fault> {
         let mut given = Given::default();
         for argument in arguments {
             match argument {
@@ -208,31 +209,6 @@ impl<'p> Machine<'p> {
                 Value::Int(Int::Small(-1).subtract(value))
             }
             _ => return Err(Fault::new(format!("unknown unary op: {sign}{}", operand.kind()))),
-        })
-    }
-
-    /// Returns a field or method of a value.
-    pub(crate) fn field(&self, of: &Value, name: &str) -> Answer {
-        if let Some(method) = methods::find(of, name) {
-            self.heap.allocate_items(2)?;
-            return Ok(Value::Bound(Rc::new((of.clone(), method))));
-        }
-        let found = match of {
-            Value::Struct(of) => {
-                of.fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
-            }
-            Value::Module(module) => module.member(name),
-            Value::Time(time) => library::time_field(time, name),
-            Value::Duration(duration) => library::duration_field(*duration, name),
-            _ => None,
-        };
-        found.ok_or_else(|| {
-            let kind = of.kind();
-            let what = match of {
-                Value::Struct(_) => "attribute",
-                _ => "field or method",
-            };
-            Fault::new(format!("{kind} has no .{name} {what}"))
         })
     }
 
@@ -339,7 +315,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Creates the value of a function.
-    pub(super) fn closure(&mut self, function: &'p crate::syntax::Function) -> Answer {
+    pub(super) fn closure(&mut self, function: &Rc<Function>) -> Answer {
         let mut defaults = Vec::with_capacity(function.parameters.len());
         for parameter in &function.parameters {
             let default = match &parameter.default {
@@ -349,86 +325,23 @@ impl<'p> Machine<'p> {
             defaults.push(default);
         }
         let free: Vec<Id> = function.free.iter().filter_map(|origin| self.cell(*origin)).collect();
-        self.heap.new_closure(crate::values::Closure { function, defaults, free })
+        self.heap.new_closure(Closure { function: Rc::clone(function), defaults, free })
     }
 
     /// Returns the cell of a variable of the function that runs.
-    fn cell(&self, origin: crate::syntax::Slot) -> Option<Id> {
+    fn cell(&self, origin: Slot) -> Option<Id> {
         match origin {
-            crate::syntax::Slot::Local(slot) => match self.stack.get(self.base + slot)? {
+            Slot::Local(slot) => match self.stack.get(self.base + slot)? {
                 Value::Cell(cell) => Some(*cell),
                 _ => None,
             },
-            crate::syntax::Slot::Free(slot) => self.heap.closure(self.closure?).free.get(slot).copied(),
+            Slot::Free(slot) => self.heap.closure(self.closure?).free.get(slot).copied(),
             _ => None,
         }
     }
 }
 
-fn signed(value: usize) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
 /// Returns a part of a string. A part of a character becomes U+FFFD.
 fn piece(bytes: &[u8], start: usize, end: usize) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes.get(start..end.max(start)).unwrap_or_default())
-}
-
-/// Returns the number of an index.
-pub(crate) fn small_index(value: &Value) -> Result<i64, Fault> {
-    match value {
-        Value::Int(value) => {
-            let small = value.small().filter(|value| i32::try_from(*value).is_ok());
-            small.ok_or_else(|| Fault::new(format!("{value} out of range")))
-        }
-        _ => Err(Fault::new(format!("got {}, want int", value.kind()))),
-    }
-}
-
-/// Returns the place of an index, which counts from the end if it is negative.
-fn place(index: i64, length: usize, of: &Value) -> Result<usize, Fault> {
-    let at = if index < 0 { index + signed(length) } else { index };
-    usize::try_from(at).ok().filter(|at| *at < length).ok_or_else(|| out_of_range(index, length, of.kind()))
-}
-
-pub(crate) fn out_of_range(index: i64, length: usize, kind: &str) -> Fault {
-    Fault::new(if length == 0 {
-        format!("index {index} out of range: empty {kind}")
-    } else {
-        format!("{kind} index {index} out of range [-{length}:{}]", length - 1)
-    })
-}
-
-/// Returns a bound relative to the end if it is negative.
-fn relative(value: &Value, length: i64, default: i64, name: &str) -> Result<i64, Fault> {
-    if matches!(value, Value::None) {
-        return Ok(default);
-    }
-    let at = small_index(value).map_err(|fault| fault.of(&format!("invalid {name} index")))?;
-    Ok(if at < 0 { at + length } else { at })
-}
-
-/// Returns the bounds of a slice, or of a search in a string.
-pub(crate) fn bounds(
-    low: &Value,
-    high: &Value,
-    is_forward: bool,
-    length: usize,
-) -> Result<(usize, usize), Fault> {
-    if !is_forward {
-        return Ok((0, 0));
-    }
-    let end = signed(length);
-    let start = relative(low, end, 0, "start")?.clamp(0, end);
-    let stop = relative(high, end, end, "end")?.clamp(0, end);
-    let small = |value: i64| usize::try_from(value).unwrap_or_default();
-    Ok((small(start), small(stop.max(start))))
-}
-
-/// Returns the places of a slice with a negative step.
-fn reversed(low: &Value, high: &Value, step: i64, length: usize) -> Result<Range, Fault> {
-    let end = signed(length);
-    let start = relative(low, end, end - 1, "start")?.min(end - 1);
-    let stop = relative(high, end, -1, "end")?.max(-1);
-    Ok(Range { start: start.max(stop), stop, step })
 }

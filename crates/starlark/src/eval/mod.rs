@@ -5,18 +5,10 @@ mod expression;
 mod operator;
 mod statement;
 
-use std::rc::Rc;
-
-pub(crate) use call::{Given, Method, Native, mismatch};
-pub(crate) use expression::{bounds, out_of_range};
-pub(crate) use operator::finite_int;
-
 use crate::fault::Fault;
-use crate::syntax::{Expr, ExprKind, Name, Script, Slot};
-use crate::values::{Heap, Id, Value};
-
-/// Result of an evaluation.
-pub(crate) type Answer = Result<Value, Fault>;
+use crate::stack::deeper;
+use crate::syntax::{Expr, ExprKind, Literal, Name, Script, Slot};
+use crate::values::{Answer, Heap, Id, Value};
 
 /// Steps that a statement or a part of an expression costs: about one for each nanosecond.
 const STEP: usize = 25;
@@ -27,25 +19,13 @@ const MOST_NESTED: usize = 10_000;
 /// Variables of all running functions.
 const MOST_VARIABLES: usize = 1_000_000;
 
-/// Stack that a level of evaluation may take, and the size of a new piece of stack.
-const RED_ZONE: usize = 192 << 10;
-const STACK: usize = 2 << 20;
-
-/// Bytes of text that `print` keeps.
-const MOST_PRINTED: usize = 64 << 10;
-
-/// Runs a step of a recursion, on another piece of stack if the present one nears its end.
-pub(crate) fn deeper<T>(run: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(RED_ZONE, STACK, run)
-}
-
 /// Evaluator of one script.
 #[derive(Debug)]
-pub(crate) struct Machine<'p> {
-    pub(crate) heap: Heap<'p>,
-    script: &'p Script,
+pub(crate) struct Machine<'s> {
+    pub(crate) heap: Heap,
+    script: &'s Script,
     /// Values of the predefined names.
-    known: &'p [(&'static str, Value)],
+    known: &'s [(&'static str, Value)],
     globals: Vec<Value>,
     /// Variables of all running functions; those of the innermost begin at `base`.
     stack: Vec<Value>,
@@ -54,11 +34,10 @@ pub(crate) struct Machine<'p> {
     closure: Option<Id>,
     nested: usize,
     calls: usize,
-    pub(crate) printed: String,
 }
 
-impl<'p> Machine<'p> {
-    pub(crate) fn new(heap: Heap<'p>, script: &'p Script, known: &'p [(&'static str, Value)]) -> Self {
+impl<'s> Machine<'s> {
+    pub(crate) fn new(heap: Heap, script: &'s Script, known: &'s [(&'static str, Value)]) -> Self {
         Self {
             heap,
             script,
@@ -69,7 +48,6 @@ impl<'p> Machine<'p> {
             closure: None,
             nested: 0,
             calls: 0,
-            printed: String::new(),
         }
     }
 
@@ -79,16 +57,6 @@ impl<'p> Machine<'p> {
         self.stack = vec![Value::Unset; main.locals.len()];
         self.share(&main.shared)?;
         self.block(&main.body).map(drop)
-    }
-
-    /// Adds a line to the printed text, which is cut at a limit.
-    pub(crate) fn print(&mut self, line: &str) {
-        let room = MOST_PRINTED.saturating_sub(self.printed.len());
-        if room > 0 {
-            let end = line.floor_char_boundary(room);
-            self.printed.push_str(line.get(..end).unwrap_or_default());
-            self.printed.push('\n');
-        }
     }
 
     /// Puts variables that inner functions refer to into cells.
@@ -106,10 +74,15 @@ impl<'p> Machine<'p> {
     }
 
     /// Evaluates an expression. A fault gets its place, unless it has one from further inside.
-    pub(crate) fn eval(&mut self, expr: &'p Expr) -> Answer {
+    pub(crate) fn eval(&mut self, expr: &Expr) -> Answer {
         self.heap.spend(STEP)?;
         match &expr.kind {
-            ExprKind::Constant(value) => Ok(value.clone()),
+            ExprKind::Constant(literal) => Ok(match literal {
+                Literal::Text(text) => Value::Text(text.clone()),
+                Literal::Bytes(bytes) => Value::Bytes(bytes.clone()),
+                Literal::Int(value) => Value::Int(value.clone()),
+                Literal::Float(value) => Value::Float(*value),
+            }),
             ExprKind::Name(name) => self.load(name),
             _ => {
                 if self.nested >= MOST_NESTED {
@@ -123,7 +96,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn load(&self, name: &'p Name) -> Answer {
+    fn load(&self, name: &Name) -> Answer {
         let (value, kind) = match name.slot.get() {
             Slot::Local(slot) => (self.stack.get(self.base + slot), "local"),
             Slot::Free(slot) => {
@@ -146,7 +119,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn store(&mut self, name: &'p Name, value: Value) {
+    fn store(&mut self, name: &Name, value: Value) {
         let variable = match name.slot.get() {
             Slot::Local(slot) => self.stack.get_mut(self.base + slot),
             Slot::Global(slot) => self.globals.get_mut(slot),
@@ -161,22 +134,5 @@ impl<'p> Machine<'p> {
             Some(variable) => *variable = value,
             None => {}
         }
-    }
-
-    /// Returns the elements of a value, or the message that it has none.
-    pub(crate) fn elements(&self, value: &Value) -> Result<Vec<Value>, Fault> {
-        let found = self.heap.elements(value)?;
-        found.ok_or_else(|| Fault::new(format!("got {}, want iterable", value.kind())))
-    }
-
-    /// Creates a list of strings.
-    pub(crate) fn texts<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) -> Answer {
-        let items: Result<Vec<Value>, Fault> = texts.into_iter().map(|text| self.heap.text(text)).collect();
-        self.heap.new_list(items?)
-    }
-
-    /// Returns a value as text, as `str` does.
-    pub(crate) fn shown(&self, value: &Value) -> Result<Rc<str>, Fault> {
-        self.heap.shown(value)
     }
 }

@@ -1,11 +1,11 @@
 //! Binary operators.
 
-use super::{Answer, Machine};
+use super::Machine;
 use crate::fault::Fault;
 use crate::format;
 use crate::library;
 use crate::syntax::Binary;
-use crate::values::{Int, Value};
+use crate::values::{Answer, Int, Value};
 
 /// Bits by which `<<` may shift.
 const MOST_SHIFT: i64 = 512;
@@ -63,7 +63,7 @@ impl Machine<'_> {
             Binary::Multiply => left.multiply(right),
             Binary::Divide => {
                 self.heap.spend(words.saturating_mul(words) + others.saturating_mul(others))?;
-                return floats(operation, finite_int(left)?, finite_int(right)?);
+                return floats(operation, left.finite()?, right.finite()?);
             }
             Binary::FloorDivide if right.is_zero() => return zero("floored division"),
             Binary::FloorDivide => left.floor_divide(right),
@@ -121,8 +121,8 @@ impl Machine<'_> {
             }
             (Binary::Or, Value::Dict(left), Value::Dict(right)) => {
                 let union = self.heap.new_dict()?;
-                self.update(union, *left)?;
-                self.update(union, *right)?;
+                self.heap.update(union, *left)?;
+                self.heap.update(union, *right)?;
                 Value::Dict(union)
             }
             _ => return Ok(None),
@@ -171,36 +171,18 @@ impl Machine<'_> {
         let result = self.heap.new_set()?;
         match operation {
             Binary::Or => {
-                self.update(result, left)?;
-                self.update(result, right)?;
+                self.heap.update(result, left)?;
+                self.heap.update(result, right)?;
             }
-            Binary::And => self.add_those(result, left, right, true)?,
-            Binary::Subtract => self.add_those(result, left, right, false)?,
+            Binary::And => self.heap.add_those(result, left, right, true)?,
+            Binary::Subtract => self.heap.add_those(result, left, right, false)?,
             Binary::Xor => {
-                self.add_those(result, left, right, false)?;
-                self.add_those(result, right, left, false)?;
+                self.heap.add_those(result, left, right, false)?;
+                self.heap.add_those(result, right, left, false)?;
             }
             _ => return Ok(None),
         }
         Ok(Some(Value::Set(result)))
-    }
-
-    /// Adds the elements of `from` that are, or are not, in another set.
-    pub(crate) fn add_those(
-        &mut self,
-        result: usize,
-        from: usize,
-        other: usize,
-        are_in: bool,
-    ) -> Result<(), Fault> {
-        let names = self.elements(&Value::Set(from))?;
-        for name in names {
-            let key = self.heap.key(&name)?;
-            if self.heap.table(other).contains(&key) == are_in {
-                self.heap.insert(result, &name, Value::None)?;
-            }
-        }
-        Ok(())
     }
 
     /// Reports whether a value contains another; `None` for one that contains none.
@@ -251,19 +233,10 @@ fn repeat(items: &[Value], times: usize) -> Vec<Value> {
 
 fn finite(value: &Value) -> Result<f64, Fault> {
     match value {
-        Value::Int(value) => finite_int(value),
+        Value::Int(value) => value.finite(),
         Value::Float(value) => Ok(*value),
         _ => Ok(f64::NAN),
     }
-}
-
-/// Returns an integer as a float.
-pub(crate) fn finite_int(value: &Int) -> Result<f64, Fault> {
-    if value.words() > 20 {
-        return Err(Fault::new("int too large to convert to float"));
-    }
-    let value = value.float();
-    if value.is_finite() { Ok(value) } else { Err(Fault::new("int too large to convert to float")) }
 }
 
 fn floats(operation: Binary, left: f64, right: f64) -> Result<Option<Value>, Fault> {

@@ -1,10 +1,10 @@
 //! Statements.
 
-use super::{Answer, Machine, STEP};
+use super::{Machine, STEP};
 use crate::fault::Fault;
 use crate::library;
 use crate::syntax::{Binary, Block, Expr, ExprKind, Statement, StatementKind};
-use crate::values::Value;
+use crate::values::{Answer, Value};
 
 /// Continuation after a statement.
 pub(super) enum Flow {
@@ -14,8 +14,8 @@ pub(super) enum Flow {
     Return(Value),
 }
 
-impl<'p> Machine<'p> {
-    pub(super) fn block(&mut self, statements: &'p Block) -> Result<Flow, Fault> {
+impl Machine<'_> {
+    pub(super) fn block(&mut self, statements: &Block) -> Result<Flow, Fault> {
         for statement in statements {
             match self.statement(statement)? {
                 Flow::Next => {}
@@ -25,7 +25,7 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    fn statement(&mut self, statement: &'p Statement) -> Result<Flow, Fault> {
+    fn statement(&mut self, statement: &Statement) -> Result<Flow, Fault> {
         self.heap.spend(STEP)?;
         match &statement.kind {
             StatementKind::Expr(value) => drop(self.eval(value)?),
@@ -79,7 +79,7 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    fn repeat(&mut self, condition: &'p Expr, body: &'p Block) -> Result<Flow, Fault> {
+    fn repeat(&mut self, condition: &Expr, body: &Block) -> Result<Flow, Fault> {
         loop {
             let value = self.eval(condition)?;
             if !self.heap.is_true(&value) {
@@ -101,7 +101,7 @@ impl<'p> Machine<'p> {
     ) -> Result<Flow, Fault> {
         let over = match over {
             Value::View(_) => {
-                let elements = self.elements(&over)?;
+                let elements = self.heap.iterate(&over)?;
                 self.heap.new_tuple(elements)?
             }
             Value::List(_) | Value::Tuple(_) | Value::Dict(_) | Value::Set(_) | Value::Range(_) => over,
@@ -144,7 +144,7 @@ impl<'p> Machine<'p> {
         Ok(found)
     }
 
-    pub(super) fn assign(&mut self, target: &'p Expr, value: Value) -> Result<(), Fault> {
+    pub(super) fn assign(&mut self, target: &Expr, value: Value) -> Result<(), Fault> {
         match &target.kind {
             ExprKind::Name(name) => self.store(name, value),
             ExprKind::Index(of, index) => {
@@ -165,7 +165,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    fn unpack(&mut self, targets: &'p [Expr], value: &Value) -> Result<(), Fault> {
+    fn unpack(&mut self, targets: &[Expr], value: &Value) -> Result<(), Fault> {
         let found = self.heap.elements(value)?;
         let Some(values) = found else {
             return Err(Fault::new(format!("got {} in sequence assignment", value.kind())));
@@ -179,7 +179,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Runs an assignment such as `x += y`.
-    fn change(&mut self, target: &'p Expr, operation: Binary, value: &'p Expr) -> Result<(), Fault> {
+    fn change(&mut self, target: &Expr, operation: Binary, value: &Expr) -> Result<(), Fault> {
         match &target.kind {
             ExprKind::Name(name) => {
                 let old = self.load(name)?;
@@ -217,22 +217,11 @@ impl<'p> Machine<'p> {
             }
             (Binary::Or, Value::Dict(id), Value::Dict(other)) => {
                 self.heap.table_mut(*id, "apply |= to")?;
-                self.update(*id, *other)?;
+                self.heap.update(*id, *other)?;
                 return Ok(old.clone());
             }
             _ => {}
         }
         self.binary(operation, old, value)
-    }
-
-    /// Adds the entries of a dict or set to another one.
-    pub(crate) fn update(&mut self, id: usize, other: usize) -> Result<(), Fault> {
-        self.heap.allocate_items(self.heap.table(other).len().saturating_mul(2))?;
-        let entries: Vec<(Value, Value)> =
-            self.heap.table(other).iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        for (name, value) in entries {
-            self.heap.insert(id, &name, value)?;
-        }
-        Ok(())
     }
 }

@@ -2,16 +2,14 @@
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, Encoding};
 
-use super::{Member, Module};
-use crate::eval::{Answer, Given, Machine, Native, mismatch};
 use crate::fault::Fault;
-use crate::values::Value;
+use crate::values::{Answer, Given, Heap, Member, Module, Native, Run, Value, mismatch};
 
 pub(super) static MODULE: Module = Module {
     name: "base64",
     members: &[
-        ("decode", Member::Function(&Native { name: "decode", run: decode })),
-        ("encode", Member::Function(&Native { name: "encode", run: encode })),
+        ("decode", Member::Function(&Native { name: "decode", run: Run::Plain(decode) })),
+        ("encode", Member::Function(&Native { name: "encode", run: Run::Plain(encode) })),
     ],
 };
 
@@ -34,19 +32,19 @@ fn arguments(given: &Given) -> Result<(std::rc::Rc<str>, Encoding), Fault> {
     Ok((data, found))
 }
 
-fn encode(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn encode(heap: &mut Heap, given: &Given) -> Answer {
     let (data, encoding) = arguments(given)?;
-    machine.heap.spend(data.len())?;
-    machine.heap.text(encoding.encode(data.as_bytes()))
+    heap.spend(data.len())?;
+    heap.text(encoding.encode(data.as_bytes()))
 }
 
-fn decode(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn decode(heap: &mut Heap, given: &Given) -> Answer {
     let (data, encoding) = arguments(given)?;
-    machine.heap.allocate(data.len())?;
+    heap.allocate(data.len())?;
     // Go skips ends of lines in the data.
     let data: String = data.chars().filter(|found| !matches!(found, '\n' | '\r')).collect();
     let bytes = encoding
         .decode(data.as_bytes())
         .map_err(|problem| Fault::new(format!("illegal base64 data at input byte {}", problem.position)))?;
-    machine.heap.text(String::from_utf8_lossy(&bytes))
+    heap.text(String::from_utf8_lossy(&bytes))
 }

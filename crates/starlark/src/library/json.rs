@@ -1,36 +1,37 @@
 //! `encoding/json.star`.
 
-use super::{Member, Module};
-use crate::eval::{Answer, Given, Machine, Native, deeper, mismatch};
 use crate::fault::Fault;
+use crate::stack::deeper;
 use crate::syntax::literal;
-use crate::values::{Heap, Int, MOST_LEVELS, Value, float_text};
+use crate::values::{
+    Answer, Given, Heap, Int, MOST_LEVELS, Member, Module, Native, Run, Value, float_text, mismatch,
+};
 
 pub(super) static MODULE: Module = Module {
     name: "json",
     members: &[
-        ("decode", Member::Function(&Native { name: "json.decode", run: decode })),
-        ("encode", Member::Function(&Native { name: "json.encode", run: encode })),
-        ("indent", Member::Function(&Native { name: "json.indent", run: indent })),
+        ("decode", Member::Function(&Native { name: "json.decode", run: Run::Plain(decode) })),
+        ("encode", Member::Function(&Native { name: "json.encode", run: Run::Plain(encode) })),
+        ("indent", Member::Function(&Native { name: "json.indent", run: Run::Plain(indent) })),
     ],
 };
 
-fn encode(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn encode(heap: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let mut encoder = Encoder { heap: &machine.heap, out: String::new(), open: Vec::new() };
+    let mut encoder = Encoder { heap, out: String::new(), open: Vec::new() };
     encoder.push(given.at(0))?;
     let out = encoder.out;
-    machine.heap.text(out)
+    heap.text(out)
 }
 
-struct Encoder<'a, 'p> {
-    heap: &'a Heap<'p>,
+struct Encoder<'a> {
+    heap: &'a Heap,
     out: String,
     /// Lists and dicts around the value that is written.
     open: Vec<(&'static str, usize)>,
 }
 
-impl Encoder<'_, '_> {
+impl Encoder<'_> {
     fn write(&mut self, text: &str) -> Result<(), Fault> {
         self.heap.allocate(text.len())?;
         self.out.push_str(text);
@@ -137,15 +138,15 @@ fn quoted(text: &str) -> String {
     out
 }
 
-fn decode(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn decode(heap: &mut Heap, given: &Given) -> Answer {
     let [text, default] = given.bind(["x", "default"], 1)?;
     if given.positional.is_empty() {
         return Err(Fault::new("unexpected keyword argument x"));
     }
     let text = text.unwrap_or(Value::None);
     let Value::Text(text) = &text else { return Err(mismatch("x", &text, "string")) };
-    machine.heap.spend(text.len())?;
-    let mut decoder = Decoder { heap: &mut machine.heap, text, at: 0 };
+    heap.spend(text.len())?;
+    let mut decoder = Decoder { heap, text, at: 0 };
     let found = decoder.document();
     match (found, default) {
         (Err(fault), Some(default)) if !fault.is_limit() => Ok(default),
@@ -153,13 +154,13 @@ fn decode(machine: &mut Machine<'_>, given: &Given) -> Answer {
     }
 }
 
-struct Decoder<'a, 'p> {
-    heap: &'a mut Heap<'p>,
+struct Decoder<'a> {
+    heap: &'a mut Heap,
     text: &'a str,
     at: usize,
 }
 
-impl Decoder<'_, '_> {
+impl Decoder<'_> {
     fn fault(&self, problem: &str) -> Fault {
         Fault::new(format!("at offset {}, {problem}", self.at))
     }
@@ -304,7 +305,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-fn indent(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn indent(heap: &mut Heap, given: &Given) -> Answer {
     let option = |name: &str, default: &str| {
         let found = given.named.iter().find(|(known, _)| &**known == name);
         match found {
@@ -319,14 +320,14 @@ fn indent(machine: &mut Machine<'_>, given: &Given) -> Answer {
     }
     Given::of(given.positional.clone()).count(1, 1)?;
     let text = given.text(0)?;
-    machine.heap.spend(text.len())?;
-    Decoder { heap: &mut machine.heap, text, at: 0 }.document()?;
-    let out = indented(&machine.heap, text, &prefix, &step)?;
-    machine.heap.text(out)
+    heap.spend(text.len())?;
+    Decoder { heap, text, at: 0 }.document()?;
+    let out = indented(heap, text, &prefix, &step)?;
+    heap.text(out)
 }
 
 /// Lays out valid JSON on several lines.
-fn indented(heap: &Heap<'_>, text: &str, prefix: &str, step: &str) -> Result<String, Fault> {
+fn indented(heap: &Heap, text: &str, prefix: &str, step: &str) -> Result<String, Fault> {
     let mut out = String::new();
     let mut levels = 0_usize;
     let (mut in_string, mut is_escaped) = (false, false);

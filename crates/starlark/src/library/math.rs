@@ -2,32 +2,36 @@
 
 use std::f64::consts::{E, PI, TAU};
 
-use super::{Member, Module};
-use crate::eval::{Answer, Given, Machine, Native, finite_int, mismatch};
 use crate::fault::Fault;
 use crate::format::whole;
-use crate::values::Value;
+use crate::values::{Answer, Given, Heap, Member, Module, Native, Run, Value, mismatch};
 
 /// Creates a member that computes a float from one number.
 macro_rules! unary {
     ($name:literal, $function:expr) => {
-        ($name, Member::Function(&Native { name: $name, run: |_, given| of_one(given, $function) }))
+        (
+            $name,
+            Member::Function(&Native { name: $name, run: Run::Plain(|_, given| of_one(given, $function)) }),
+        )
     };
 }
 
 /// Creates a member that computes a float from two numbers.
 macro_rules! binary {
     ($name:literal, $function:expr) => {
-        ($name, Member::Function(&Native { name: $name, run: |_, given| of_two(given, $function) }))
+        (
+            $name,
+            Member::Function(&Native { name: $name, run: Run::Plain(|_, given| of_two(given, $function)) }),
+        )
     };
 }
 
 pub(super) static MODULE: Module = Module {
     name: "math",
     members: &[
-        ("ceil", Member::Function(&Native { name: "ceil", run: ceil })),
-        ("floor", Member::Function(&Native { name: "floor", run: floor })),
-        ("log", Member::Function(&Native { name: "log", run: log })),
+        ("ceil", Member::Function(&Native { name: "ceil", run: Run::Plain(ceil) })),
+        ("floor", Member::Function(&Native { name: "floor", run: Run::Plain(floor) })),
+        ("log", Member::Function(&Native { name: "log", run: Run::Plain(log) })),
         ("e", Member::Float(E)),
         ("pi", Member::Float(PI)),
         unary!("fabs", f64::abs),
@@ -60,7 +64,7 @@ pub(super) static MODULE: Module = Module {
 
 fn number(given: &Given, at: usize) -> Result<f64, Fault> {
     match given.at(at) {
-        Value::Int(value) => finite_int(value),
+        Value::Int(value) => value.finite(),
         Value::Float(value) => Ok(*value),
         other => Err(mismatch(&(at + 1).to_string(), other, "float or int")),
     }
@@ -86,15 +90,15 @@ fn rounded(given: &Given, round: fn(f64) -> f64) -> Answer {
     }
 }
 
-fn ceil(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn ceil(_: &mut Heap, given: &Given) -> Answer {
     rounded(given, f64::ceil)
 }
 
-fn floor(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn floor(_: &mut Heap, given: &Given) -> Answer {
     rounded(given, f64::floor)
 }
 
-fn log(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn log(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 2)?;
     let value = number(given, 0)?;
     let base = if given.get(1).is_some() { number(given, 1)? } else { E };

@@ -15,39 +15,8 @@ pub(crate) use time::{
     time_field,
 };
 
-use crate::eval::Native;
 use crate::fault::Fault;
-use crate::values::Value;
-
-/// Module, which a script gets under its name.
-#[derive(Debug)]
-pub(crate) struct Module {
-    pub(crate) name: &'static str,
-    members: &'static [(&'static str, Member)],
-}
-
-#[derive(Debug)]
-enum Member {
-    Function(&'static Native),
-    Float(f64),
-    /// Duration in nanoseconds.
-    Duration(i64),
-}
-
-impl Module {
-    pub(crate) fn member(&self, name: &str) -> Option<Value> {
-        let (_, member) = self.members.iter().find(|(known, _)| *known == name)?;
-        Some(match member {
-            Member::Function(native) => Value::Native(native),
-            Member::Float(value) => Value::Float(*value),
-            Member::Duration(nanoseconds) => Value::Duration(*nanoseconds),
-        })
-    }
-
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.members.iter().map(|(name, _)| *name).collect()
-    }
-}
+use crate::values::{Module, Value};
 
 /// Modules by the names in `load`.
 static MODULES: &[(&str, &Module)] = &[

@@ -4,10 +4,8 @@ use std::rc::Rc;
 
 use groundwork_go::regexp::{Pattern, reading_weight};
 
-use super::{Member, Module};
-use crate::eval::{Answer, Given, Machine, Method, Native, mismatch};
 use crate::fault::Fault;
-use crate::values::Value;
+use crate::values::{Answer, Given, Heap, Member, Method, Module, Native, Run, Value, mismatch};
 
 /// Steps for each part of a pattern's weight, which takes half a microsecond to compile.
 const PART: usize = 500;
@@ -17,50 +15,62 @@ const PART_BYTES: usize = 100;
 pub(super) static MODULE: Module = Module {
     name: "re",
     members: &[
-        ("compile", Member::Function(&Native { name: "compile", run: compile })),
+        ("compile", Member::Function(&Native { name: "compile", run: Run::Plain(compile) })),
         (
             "findall",
             Member::Function(&Native {
                 name: "findall",
-                run: |machine, given| first(machine, given, findall),
+                run: Run::Plain(|heap, given| first(heap, given, findall)),
             }),
         ),
         (
             "match",
-            Member::Function(&Native { name: "match", run: |machine, given| first(machine, given, matches) }),
+            Member::Function(&Native {
+                name: "match",
+                run: Run::Plain(|heap, given| first(heap, given, matches)),
+            }),
         ),
         (
             "search",
-            Member::Function(&Native { name: "search", run: |machine, given| first(machine, given, search) }),
+            Member::Function(&Native {
+                name: "search",
+                run: Run::Plain(|heap, given| first(heap, given, search)),
+            }),
         ),
         (
             "split",
-            Member::Function(&Native { name: "split", run: |machine, given| first(machine, given, split) }),
+            Member::Function(&Native {
+                name: "split",
+                run: Run::Plain(|heap, given| first(heap, given, split)),
+            }),
         ),
-        ("sub", Member::Function(&Native { name: "sub", run: |machine, given| first(machine, given, sub) })),
+        (
+            "sub",
+            Member::Function(&Native { name: "sub", run: Run::Plain(|heap, given| first(heap, given, sub)) }),
+        ),
     ],
 };
 
 pub(crate) static METHODS: &[Method] = &[
-    Method { name: "findall", run: |machine, of, given| compiled(machine, of, given, findall) },
-    Method { name: "match", run: |machine, of, given| compiled(machine, of, given, matches) },
-    Method { name: "search", run: |machine, of, given| compiled(machine, of, given, search) },
-    Method { name: "split", run: |machine, of, given| compiled(machine, of, given, split) },
-    Method { name: "sub", run: |machine, of, given| compiled(machine, of, given, sub) },
+    Method { name: "findall", run: |heap, of, given| compiled(heap, of, given, findall) },
+    Method { name: "match", run: |heap, of, given| compiled(heap, of, given, matches) },
+    Method { name: "search", run: |heap, of, given| compiled(heap, of, given, search) },
+    Method { name: "split", run: |heap, of, given| compiled(heap, of, given, split) },
+    Method { name: "sub", run: |heap, of, given| compiled(heap, of, given, sub) },
 ];
 
 /// Function of a pattern, with its other arguments.
-type Use = fn(&mut Machine<'_>, &Pattern, &Given) -> Answer;
+type Use = fn(&mut Heap, &Pattern, &Given) -> Answer;
 
-fn compiled(machine: &mut Machine<'_>, of: &Value, given: &Given, run: Use) -> Answer {
+fn compiled(heap: &mut Heap, of: &Value, given: &Given, run: Use) -> Answer {
     match of {
-        Value::Pattern(pattern) => run(machine, pattern, given),
+        Value::Pattern(pattern) => run(heap, pattern, given),
         _ => Ok(Value::None),
     }
 }
 
 /// Compiles the first argument, and applies a function to the others.
-fn first(machine: &mut Machine<'_>, given: &Given, run: Use) -> Answer {
+fn first(heap: &mut Heap, given: &Given, run: Use) -> Answer {
     let mut positional = given.positional.clone();
     let mut named = given.named.clone();
     let pattern = if positional.is_empty() {
@@ -69,28 +79,28 @@ fn first(machine: &mut Machine<'_>, given: &Given, run: Use) -> Answer {
     } else {
         positional.remove(0)
     };
-    let pattern = read(machine, &pattern)?;
-    run(machine, &pattern, &Given { positional, named })
+    let pattern = read(heap, &pattern)?;
+    run(heap, &pattern, &Given { positional, named })
 }
 
-fn read(machine: &Machine<'_>, pattern: &Value) -> Result<Pattern, Fault> {
+fn read(heap: &Heap, pattern: &Value) -> Result<Pattern, Fault> {
     let Value::Text(text) = pattern else { return Err(mismatch("pattern", pattern, "string")) };
-    machine.heap.spend(reading_weight(text).saturating_mul(PART).saturating_add(10_000))?;
+    heap.spend(reading_weight(text).saturating_mul(PART).saturating_add(10_000))?;
     let weight = groundwork_go::regexp::weight(text);
-    machine.heap.spend(weight.saturating_mul(PART))?;
-    machine.heap.allocate(weight.saturating_mul(PART_BYTES))?;
+    heap.spend(weight.saturating_mul(PART))?;
+    heap.allocate(weight.saturating_mul(PART_BYTES))?;
     Pattern::compile(text).map_err(|problem| Fault::new(format!("error parsing regexp: {problem}")))
 }
 
-fn compile(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn compile(heap: &mut Heap, given: &Given) -> Answer {
     let [pattern, _] = given.bind(["pattern", "flags"], 1)?;
-    let pattern = read(machine, &pattern.unwrap_or(Value::None))?;
+    let pattern = read(heap, &pattern.unwrap_or(Value::None))?;
     Ok(Value::Pattern(Rc::new(pattern)))
 }
 
 /// Counts a search of a text by its worst case.
-fn spend(machine: &Machine<'_>, pattern: &Pattern, text: &str) -> Result<(), Fault> {
-    machine.heap.spend(text.len().saturating_add(1).saturating_mul(pattern.weight().max(1)))
+fn spend(heap: &Heap, pattern: &Pattern, text: &str) -> Result<(), Fault> {
+    heap.spend(text.len().saturating_add(1).saturating_mul(pattern.weight().max(1)))
 }
 
 fn text(name: &str, value: Option<Value>) -> Result<Rc<str>, Fault> {
@@ -109,45 +119,45 @@ fn number(name: &str, value: Option<Value>) -> Result<i64, Fault> {
     }
 }
 
-fn strings<'t>(machine: &mut Machine<'_>, texts: impl Iterator<Item = &'t str>) -> Answer {
+fn strings<'t>(heap: &mut Heap, texts: impl Iterator<Item = &'t str>) -> Answer {
     let mut items = Vec::new();
     for text in texts {
-        items.push(machine.heap.text(text)?);
+        items.push(heap.text(text)?);
     }
-    machine.heap.new_tuple(items)
+    heap.new_tuple(items)
 }
 
-fn findall(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer {
+fn findall(heap: &mut Heap, pattern: &Pattern, given: &Given) -> Answer {
     let [string, _] = given.bind(["string", "flags"], 1)?;
     let string = text("string", string)?;
-    spend(machine, pattern, &string)?;
-    strings(machine, pattern.regex().find_iter(&string).map(|found| found.as_str()))
+    spend(heap, pattern, &string)?;
+    strings(heap, pattern.regex().find_iter(&string).map(|found| found.as_str()))
 }
 
-fn matches(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer {
+fn matches(heap: &mut Heap, pattern: &Pattern, given: &Given) -> Answer {
     let [string, _] = given.bind(["string", "flags"], 1)?;
     let string = text("string", string)?;
-    spend(machine, pattern, &string)?;
+    spend(heap, pattern, &string)?;
     let mut rows = Vec::new();
     for captures in pattern.regex().captures_iter(&string) {
         let groups = captures.iter().map(|group| group.map_or("", |group| group.as_str()));
-        rows.push(strings(machine, groups)?);
+        rows.push(strings(heap, groups)?);
     }
-    machine.heap.new_list(rows)
+    heap.new_list(rows)
 }
 
-fn search(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer {
+fn search(heap: &mut Heap, pattern: &Pattern, given: &Given) -> Answer {
     let [string, _] = given.bind(["string", "flags"], 1)?;
     let string = text("string", string)?;
-    spend(machine, pattern, &string)?;
+    spend(heap, pattern, &string)?;
     let Some(found) = pattern.regex().find(&string) else { return Ok(Value::None) };
-    machine.heap.new_list(vec![Value::int(found.start()), Value::int(found.end())])
+    heap.new_list(vec![Value::int(found.start()), Value::int(found.end())])
 }
 
-fn split(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer {
+fn split(heap: &mut Heap, pattern: &Pattern, given: &Given) -> Answer {
     let [string, most, _] = given.bind(["string", "maxsplit", "flags"], 1)?;
     let (string, most) = (text("string", string)?, number("maxsplit", most)?);
-    spend(machine, pattern, &string)?;
+    spend(heap, pattern, &string)?;
     // As in Go, the number is that of the parts; 0 and less mean all of them.
     let most = usize::try_from(most).ok().filter(|most| *most > 0).unwrap_or(usize::MAX);
     let mut parts = Vec::new();
@@ -166,13 +176,13 @@ fn split(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer 
     if last != string.len() || start != string.len() || parts.is_empty() {
         parts.push(string.get(start..).unwrap_or_default());
     }
-    strings(machine, parts.into_iter())
+    strings(heap, parts.into_iter())
 }
 
-fn sub(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer {
+fn sub(heap: &mut Heap, pattern: &Pattern, given: &Given) -> Answer {
     let [repl, string, _, _] = given.bind(["repl", "string", "count", "flags"], 2)?;
     let (template, string) = (text("repl", repl)?, text("string", string)?);
-    spend(machine, pattern, &string)?;
+    spend(heap, pattern, &string)?;
     let mut out = String::new();
     let (mut end, mut counted) = (0, 0);
     for captures in pattern.regex().captures_iter(&string) {
@@ -180,12 +190,12 @@ fn sub(machine: &mut Machine<'_>, pattern: &Pattern, given: &Given) -> Answer {
         out.push_str(string.get(end..found.start()).unwrap_or_default());
         // A reference to a group may be as long as the text, however short the template is.
         let groups = template.matches('$').count();
-        machine.heap.spend(template.len().saturating_add(groups.saturating_mul(found.len())))?;
+        heap.spend(template.len().saturating_add(groups.saturating_mul(found.len())))?;
         pattern.expand(&template, &captures, &mut out);
         end = found.end();
-        machine.heap.allocate(out.len() - counted)?;
+        heap.allocate(out.len() - counted)?;
         counted = out.len();
     }
     out.push_str(string.get(end..).unwrap_or_default());
-    machine.heap.text(out)
+    heap.text(out)
 }

@@ -6,11 +6,9 @@ use std::rc::Rc;
 use groundwork_go::duration;
 use groundwork_go::time::{Date, Instant, Zone, parse};
 
-use super::{Member, Module};
-use crate::eval::{Answer, Given, Machine, Method, Native, mismatch};
 use crate::fault::Fault;
 use crate::syntax::Binary;
-use crate::values::Value;
+use crate::values::{Answer, Given, Heap, Member, Method, Module, Native, Run, Value, mismatch};
 
 const SECOND: i64 = 1_000_000_000;
 /// Layout of times without another one.
@@ -19,15 +17,21 @@ const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
 pub(super) static MODULE: Module = Module {
     name: "time",
     members: &[
-        ("from_timestamp", Member::Function(&Native { name: "from_timestamp", run: from_timestamp })),
+        (
+            "from_timestamp",
+            Member::Function(&Native { name: "from_timestamp", run: Run::Plain(from_timestamp) }),
+        ),
         (
             "is_valid_timezone",
-            Member::Function(&Native { name: "is_valid_timezone", run: is_valid_timezone }),
+            Member::Function(&Native { name: "is_valid_timezone", run: Run::Plain(is_valid_timezone) }),
         ),
-        ("now", Member::Function(&Native { name: "now", run: now })),
-        ("parse_duration", Member::Function(&Native { name: "parse_duration", run: parse_duration })),
-        ("parse_time", Member::Function(&Native { name: "parse_time", run: parse_time })),
-        ("time", Member::Function(&Native { name: "time", run: time })),
+        ("now", Member::Function(&Native { name: "now", run: Run::Plain(now) })),
+        (
+            "parse_duration",
+            Member::Function(&Native { name: "parse_duration", run: Run::Plain(parse_duration) }),
+        ),
+        ("parse_time", Member::Function(&Native { name: "parse_time", run: Run::Plain(parse_time) })),
+        ("time", Member::Function(&Native { name: "time", run: Run::Plain(time) })),
         ("nanosecond", Member::Duration(1)),
         ("microsecond", Member::Duration(1_000)),
         ("millisecond", Member::Duration(1_000_000)),
@@ -45,7 +49,7 @@ pub(crate) const TIME_FIELDS: &[&str] =
 pub(crate) const DURATION_FIELDS: &[&str] =
     &["hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"];
 
-fn now(_: &mut Machine<'_>, _: &Given) -> Answer {
+fn now(_: &mut Heap, _: &Given) -> Answer {
     Err(Fault::new("time.now() is not available"))
 }
 
@@ -53,19 +57,19 @@ fn zone(name: &str) -> Result<Zone, Fault> {
     Zone::find(name).ok_or_else(|| Fault::new(format!("unknown time zone {name}")))
 }
 
-fn from_timestamp(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn from_timestamp(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 2)?;
     let nanoseconds = if given.get(1).is_some() { given.int(1)? } else { 0 };
     let seconds = given.int(0)?.saturating_add(nanoseconds.div_euclid(SECOND));
     Ok(Value::Time(Rc::new(Instant::new(seconds, nanoseconds.rem_euclid(SECOND), Zone::Utc))))
 }
 
-fn is_valid_timezone(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn is_valid_timezone(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     Ok(Value::Bool(Zone::find(given.text(0)?).is_some()))
 }
 
-fn parse_duration(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn parse_duration(_: &mut Heap, given: &Given) -> Answer {
     given.count(1, 1)?;
     match given.at(0) {
         Value::Duration(duration) => Ok(Value::Duration(*duration)),
@@ -85,11 +89,11 @@ fn text(name: &str, value: Option<Value>, default: &str) -> Result<Rc<str>, Faul
     }
 }
 
-fn parse_time(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn parse_time(heap: &mut Heap, given: &Given) -> Answer {
     let [value, layout, location] = given.bind(["x", "format", "location"], 1)?;
     let (value, layout) = (text("x", value, "")?, text("format", layout, RFC3339)?);
     let zone = zone(&text("location", location, "UTC")?)?;
-    machine.heap.spend(value.len().saturating_mul(10).saturating_add(layout.len().saturating_mul(10)))?;
+    heap.spend(value.len().saturating_mul(10).saturating_add(layout.len().saturating_mul(10)))?;
     let parsed = parse(layout.as_bytes(), value.as_bytes()).map_err(Fault::new)?;
     let instant = match parsed.zone {
         // The text names no zone, so it is in the given one.
@@ -104,7 +108,7 @@ fn parse_time(machine: &mut Machine<'_>, given: &Given) -> Answer {
     Ok(Value::Time(Rc::new(instant)))
 }
 
-fn time(_: &mut Machine<'_>, given: &Given) -> Answer {
+fn time(_: &mut Heap, given: &Given) -> Answer {
     if !given.positional.is_empty() {
         return Err(Fault::new("unexpected positional arguments"));
     }
@@ -136,15 +140,15 @@ fn instant(of: &Value) -> Instant {
     }
 }
 
-fn format(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn format(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
     let layout = given.text(0)?;
-    machine.heap.spend(layout.len().saturating_mul(10))?;
+    heap.spend(layout.len().saturating_mul(10))?;
     let text = instant(of).format(layout.as_bytes());
-    machine.heap.text(String::from_utf8_lossy(&text))
+    heap.text(String::from_utf8_lossy(&text))
 }
 
-fn in_location(_: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn in_location(_: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
     let zone = zone(given.text(0)?)?;
     Ok(Value::Time(Rc::new(instant(of).within(zone))))

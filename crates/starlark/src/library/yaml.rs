@@ -3,16 +3,15 @@
 use groundwork_yaml::{Content, Node, Options, parse_first};
 use serde_json::{Map, Number};
 
-use super::{Member, Module};
-use crate::eval::{Answer, Given, Machine, Native, deeper, mismatch};
 use crate::fault::Fault;
-use crate::values::{Heap, MOST_LEVELS, Value};
+use crate::stack::deeper;
+use crate::values::{Answer, Given, Heap, MOST_LEVELS, Member, Module, Native, Run, Value, mismatch};
 
 pub(super) static MODULE: Module = Module {
     name: "yaml",
     members: &[
-        ("dumps", Member::Function(&Native { name: "dumps", run: dumps })),
-        ("loads", Member::Function(&Native { name: "loads", run: loads })),
+        ("dumps", Member::Function(&Native { name: "dumps", run: Run::Plain(dumps) })),
+        ("loads", Member::Function(&Native { name: "loads", run: Run::Plain(loads) })),
     ],
 };
 
@@ -22,21 +21,21 @@ const BYTE: usize = 50;
 /// Bytes of a node that the reader holds for each byte of its text, at least.
 const NODE_BYTES: usize = 64;
 
-fn loads(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn loads(heap: &mut Heap, given: &Given) -> Answer {
     let [source] = given.bind(["source"], 1)?;
     let source = source.unwrap_or(Value::None);
     let Value::Text(text) = &source else { return Err(mismatch("source", &source, "string")) };
-    machine.heap.spend(text.len().saturating_mul(BYTE))?;
+    heap.spend(text.len().saturating_mul(BYTE))?;
     // Aliases multiply nodes, so the reader gets a limit for its own memory, too.
     let most_bytes = text.len().saturating_mul(NODE_BYTES).saturating_add(1 << 20).min(64 << 20);
     let options = Options { most_bytes, ..Options::DEFAULT };
     let node = parse_first(text, options).map_err(|problem| {
         Fault::new(format!("yaml: line {}: {}", problem.position().line, problem.message()))
     })?;
-    from_node(&mut machine.heap, &node)
+    from_node(heap, &node)
 }
 
-fn from_node(heap: &mut Heap<'_>, node: &Node) -> Answer {
+fn from_node(heap: &mut Heap, node: &Node) -> Answer {
     Ok(match &node.content {
         Content::Null => Value::None,
         Content::Bool(truth) => Value::Bool(*truth),
@@ -69,9 +68,8 @@ fn from_number(number: &Number) -> Value {
     }
 }
 
-fn dumps(machine: &mut Machine<'_>, given: &Given) -> Answer {
+fn dumps(heap: &mut Heap, given: &Given) -> Answer {
     let [source] = given.bind(["source"], 1)?;
-    let heap = &machine.heap;
     let value = to_json(heap, &source.unwrap_or(Value::None), MOST_LEVELS)?;
     let text = groundwork_yaml::to_string(&value);
     heap.spend(text.len().saturating_mul(BYTE))?;
@@ -79,7 +77,7 @@ fn dumps(machine: &mut Machine<'_>, given: &Given) -> Answer {
 }
 
 /// Converts a value to JSON. Its texts are counted, since one value may be in many places.
-fn to_json(heap: &Heap<'_>, value: &Value, levels: usize) -> Result<serde_json::Value, Fault> {
+fn to_json(heap: &Heap, value: &Value, levels: usize) -> Result<serde_json::Value, Fault> {
     use serde_json::Value as Json;
     heap.spend(BYTE)?;
     let levels = levels.checked_sub(1).ok_or_else(Heap::too_deep)?;

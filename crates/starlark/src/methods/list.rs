@@ -1,8 +1,7 @@
 //! Methods of lists.
 
-use crate::eval::{Answer, Given, Machine, Method, bounds, mismatch, out_of_range};
 use crate::fault::Fault;
-use crate::values::{Id, Value};
+use crate::values::{Answer, Given, Heap, Id, Method, Value, bounds, mismatch, out_of_range};
 
 pub(super) static METHODS: &[Method] = &[
     Method { name: "append", run: append },
@@ -21,74 +20,74 @@ fn id(of: &Value) -> Id {
     }
 }
 
-fn append(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn append(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
-    machine.heap.allocate_items(1)?;
-    machine.heap.list_mut(id(of), "append to")?.push(given.at(0).clone());
+    heap.allocate_items(1)?;
+    heap.list_mut(id(of), "append to")?.push(given.at(0).clone());
     Ok(Value::None)
 }
 
-fn clear(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn clear(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(0, 0)?;
-    machine.heap.list_mut(id(of), "clear")?.clear();
+    heap.list_mut(id(of), "clear")?.clear();
     Ok(Value::None)
 }
 
-fn extend(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn extend(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let found = machine.heap.elements(given.at(0))?;
+    let found = heap.elements(given.at(0))?;
     let items = found.ok_or_else(|| mismatch("1", given.at(0), "iterable"))?;
-    machine.heap.allocate_items(items.len())?;
-    machine.heap.list_mut(id(of), "extend")?.extend(items);
+    heap.allocate_items(items.len())?;
+    heap.list_mut(id(of), "extend")?.extend(items);
     Ok(Value::None)
 }
 
 /// Returns the place of the first element that equals a value.
-fn position(machine: &Machine<'_>, items: &[Value], value: &Value) -> Result<Option<usize>, Fault> {
+fn position(heap: &Heap, items: &[Value], value: &Value) -> Result<Option<usize>, Fault> {
     for (at, item) in items.iter().enumerate() {
-        if machine.heap.equal(item, value)? {
+        if heap.equal(item, value)? {
             return Ok(Some(at));
         }
     }
     Ok(None)
 }
 
-fn index(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn index(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 3)?;
-    let items = machine.heap.list(id(of));
+    let items = heap.list(id(of));
     let (start, end) = bounds(given.at(1), given.at(2), true, items.len())?;
-    let found = position(machine, items.get(start..end).unwrap_or_default(), given.at(0))?;
+    let found = position(heap, items.get(start..end).unwrap_or_default(), given.at(0))?;
     found.map(|at| Value::int(start + at)).ok_or_else(|| Fault::new("value not in list"))
 }
 
-fn insert(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn insert(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(2, 2)?;
     let at = given.int(0)?;
-    machine.heap.allocate_items(1)?;
-    let length = machine.heap.list(id(of)).len();
-    machine.heap.spend(length)?;
+    heap.allocate_items(1)?;
+    let length = heap.list(id(of)).len();
+    heap.spend(length)?;
     let back = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
     let at = if at < 0 { length.saturating_sub(back) } else { back.min(length) };
-    machine.heap.list_mut(id(of), "insert into")?.insert(at, given.at(1).clone());
+    heap.list_mut(id(of), "insert into")?.insert(at, given.at(1).clone());
     Ok(Value::None)
 }
 
-fn pop(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn pop(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(0, 1)?;
     let index = if given.get(0).is_some() { given.int(0)? } else { -1 };
-    let length = machine.heap.list(id(of)).len();
+    let length = heap.list(id(of)).len();
     let back = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
     let at = if index < 0 { length.checked_sub(back) } else { Some(back) };
     let at = at.filter(|at| *at < length).ok_or_else(|| out_of_range(index, length, "list"))?;
-    machine.heap.spend(length - at)?;
-    Ok(machine.heap.list_mut(id(of), "pop from")?.remove(at))
+    heap.spend(length - at)?;
+    Ok(heap.list_mut(id(of), "pop from")?.remove(at))
 }
 
-fn remove(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn remove(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
-    let found = position(machine, machine.heap.list(id(of)), given.at(0))?;
-    machine.heap.spend(machine.heap.list(id(of)).len())?;
-    let items = machine.heap.list_mut(id(of), "remove from")?;
+    let found = position(heap, heap.list(id(of)), given.at(0))?;
+    heap.spend(heap.list(id(of)).len())?;
+    let items = heap.list_mut(id(of), "remove from")?;
     items.remove(found.ok_or_else(|| Fault::new("element not found"))?);
     Ok(Value::None)
 }

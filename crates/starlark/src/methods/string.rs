@@ -5,10 +5,9 @@ use std::rc::Rc;
 
 use groundwork_go::text::{is_digit, is_letter, is_space};
 
-use crate::eval::{Answer, Given, Machine, Method, bounds, mismatch};
 use crate::fault::Fault;
 use crate::format;
-use crate::values::{Value, View, ViewKind};
+use crate::values::{Answer, Given, Heap, Method, Value, View, ViewKind, bounds, mismatch};
 
 pub(super) static METHODS: &[Method] = &[
     Method { name: "capitalize", run: capitalize },
@@ -53,9 +52,9 @@ fn text(of: &Value) -> &str {
 }
 
 /// Returns the string of a method without arguments, after its length is counted.
-fn bare<'v>(machine: &Machine<'_>, of: &'v Value, given: &Given) -> Result<&'v str, Fault> {
+fn bare<'v>(heap: &Heap, of: &'v Value, given: &Given) -> Result<&'v str, Fault> {
     given.count(0, 0)?;
-    machine.heap.spend(text(of).len())?;
+    heap.spend(text(of).len())?;
     Ok(text(of))
 }
 
@@ -81,31 +80,31 @@ fn lowered(found: char) -> char {
     found.to_lowercase().next().unwrap_or(found)
 }
 
-fn capitalize(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    let text = bare(machine, of, given)?;
+fn capitalize(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    let text = bare(heap, of, given)?;
     let change = |(at, found): (usize, char)| if at == 0 { titled(found) } else { lowered(found) };
-    machine.heap.text(text.char_indices().map(change).collect::<String>())
+    heap.text(text.char_indices().map(change).collect::<String>())
 }
 
-fn title(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn title(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     let mut was_cased = false;
     let change = |found: char| {
         let changed = if was_cased { lowered(found) } else { titled(found) };
         was_cased = is_cased(changed);
         changed
     };
-    let text = bare(machine, of, given)?.chars().map(change).collect::<String>();
-    machine.heap.text(text)
+    let text = bare(heap, of, given)?.chars().map(change).collect::<String>();
+    heap.text(text)
 }
 
-fn lower(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    let text = bare(machine, of, given)?;
-    machine.heap.text(text.chars().map(lowered).collect::<String>())
+fn lower(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    let text = bare(heap, of, given)?;
+    heap.text(text.chars().map(lowered).collect::<String>())
 }
 
-fn upper(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    let text = bare(machine, of, given)?;
-    machine.heap.text(text.chars().map(titled).collect::<String>())
+fn upper(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    let text = bare(heap, of, given)?;
+    heap.text(text.chars().map(titled).collect::<String>())
 }
 
 fn view(of: &Value, given: &Given, kind: ViewKind) -> Answer {
@@ -113,70 +112,70 @@ fn view(of: &Value, given: &Given, kind: ViewKind) -> Answer {
     Ok(Value::View(Rc::new(View { kind, of: of.clone() })))
 }
 
-fn elems(_: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn elems(_: &mut Heap, of: &Value, given: &Given) -> Answer {
     view(of, given, ViewKind::Elems)
 }
 
-fn elem_ords(_: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn elem_ords(_: &mut Heap, of: &Value, given: &Given) -> Answer {
     view(of, given, ViewKind::ElemOrds)
 }
 
-fn codepoints(_: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn codepoints(_: &mut Heap, of: &Value, given: &Given) -> Answer {
     view(of, given, ViewKind::Codepoints)
 }
 
-fn codepoint_ords(_: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn codepoint_ords(_: &mut Heap, of: &Value, given: &Given) -> Answer {
     view(of, given, ViewKind::CodepointOrds)
 }
 
 /// Returns the part of the string that the second and third arguments choose, and its place.
-fn window<'v>(machine: &Machine<'_>, of: &'v Value, given: &Given) -> Result<(Cow<'v, str>, usize), Fault> {
+fn window<'v>(heap: &Heap, of: &'v Value, given: &Given) -> Result<(Cow<'v, str>, usize), Fault> {
     let text = text(of);
     let (start, end) = bounds(given.at(1), given.at(2), true, text.len())?;
-    machine.heap.spend(end - start)?;
+    heap.spend(end - start)?;
     Ok((part(text, start, end), start))
 }
 
-fn count(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn count(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 3)?;
     let needle = given.text(0)?;
-    let (window, _) = window(machine, of, given)?;
+    let (window, _) = window(heap, of, given)?;
     let count =
         if needle.is_empty() { window.chars().count() + 1 } else { window.matches(&**needle).count() };
     Ok(Value::int(count))
 }
 
-fn search(machine: &Machine<'_>, of: &Value, given: &Given, is_last: bool) -> Result<Option<Value>, Fault> {
+fn search(heap: &Heap, of: &Value, given: &Given, is_last: bool) -> Result<Option<Value>, Fault> {
     given.count(1, 3)?;
     let needle = given.text(0)?;
-    let (window, start) = window(machine, of, given)?;
+    let (window, start) = window(heap, of, given)?;
     let found = if is_last { window.rfind(&**needle) } else { window.find(&**needle) };
     Ok(found.map(|at| Value::int(start + at)))
 }
 
-fn find(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    Ok(search(machine, of, given, false)?.unwrap_or_else(|| Value::int(-1_i64)))
+fn find(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    Ok(search(heap, of, given, false)?.unwrap_or_else(|| Value::int(-1_i64)))
 }
 
-fn rfind(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    Ok(search(machine, of, given, true)?.unwrap_or_else(|| Value::int(-1_i64)))
+fn rfind(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    Ok(search(heap, of, given, true)?.unwrap_or_else(|| Value::int(-1_i64)))
 }
 
-fn index(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    search(machine, of, given, false)?.ok_or_else(|| Fault::new("substring not found"))
+fn index(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    search(heap, of, given, false)?.ok_or_else(|| Fault::new("substring not found"))
 }
 
-fn rindex(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    search(machine, of, given, true)?.ok_or_else(|| Fault::new("substring not found"))
+fn rindex(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    search(heap, of, given, true)?.ok_or_else(|| Fault::new("substring not found"))
 }
 
 /// Reports whether one of the strings of the first argument is at an end of the string.
-fn affix(machine: &Machine<'_>, of: &Value, given: &Given, fits: fn(&str, &str) -> bool) -> Answer {
+fn affix(heap: &Heap, of: &Value, given: &Given, fits: fn(&str, &str) -> bool) -> Answer {
     given.count(1, 3)?;
-    let (window, _) = window(machine, of, given)?;
+    let (window, _) = window(heap, of, given)?;
     let texts = match given.at(0) {
         Value::Text(text) => return Ok(Value::Bool(fits(&window, text))),
-        Value::Tuple(id) => machine.heap.tuple(*id),
+        Value::Tuple(id) => heap.tuple(*id),
         other => {
             let kind = other.kind();
             return Err(Fault::new(format!("got {kind}, want string or tuple of string")));
@@ -187,7 +186,7 @@ fn affix(machine: &Machine<'_>, of: &Value, given: &Given, fits: fn(&str, &str) 
             let kind = text.kind();
             return Err(Fault::new(format!("want string, got {kind}, for element {at}")));
         };
-        machine.heap.spend(text.len())?;
+        heap.spend(text.len())?;
         if fits(&window, text) {
             return Ok(Value::Bool(true));
         }
@@ -195,54 +194,54 @@ fn affix(machine: &Machine<'_>, of: &Value, given: &Given, fits: fn(&str, &str) 
     Ok(Value::Bool(false))
 }
 
-fn startswith(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    affix(machine, of, given, |text, prefix| text.starts_with(prefix))
+fn startswith(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    affix(heap, of, given, |text, prefix| text.starts_with(prefix))
 }
 
-fn endswith(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    affix(machine, of, given, |text, suffix| text.ends_with(suffix))
+fn endswith(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    affix(heap, of, given, |text, suffix| text.ends_with(suffix))
 }
 
-fn formatted(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    let text = format::format(&machine.heap, text(of), given)?;
-    machine.heap.text(text)
+fn formatted(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    let text = format::format(heap, text(of), given)?;
+    heap.text(text)
 }
 
 fn every(text: &str, is_one: impl Fn(char) -> bool) -> Answer {
     Ok(Value::Bool(!text.is_empty() && text.chars().all(is_one)))
 }
 
-fn isalnum(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    every(bare(machine, of, given)?, |found| is_letter(found) || is_digit(found))
+fn isalnum(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    every(bare(heap, of, given)?, |found| is_letter(found) || is_digit(found))
 }
 
-fn isalpha(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    every(bare(machine, of, given)?, is_letter)
+fn isalpha(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    every(bare(heap, of, given)?, is_letter)
 }
 
-fn isdigit(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    every(bare(machine, of, given)?, is_digit)
+fn isdigit(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    every(bare(heap, of, given)?, is_digit)
 }
 
-fn isspace(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    every(bare(machine, of, given)?, is_space)
+fn isspace(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    every(bare(heap, of, given)?, is_space)
 }
 
-fn islower(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    let text = bare(machine, of, given)?;
+fn islower(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    let text = bare(heap, of, given)?;
     let is_lower = text.chars().any(is_cased) && text.chars().all(|found| lowered(found) == found);
     Ok(Value::Bool(is_lower))
 }
 
-fn isupper(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    let text = bare(machine, of, given)?;
+fn isupper(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    let text = bare(heap, of, given)?;
     let is_upper = text.chars().any(is_cased) && text.chars().all(|found| titled(found) == found);
     Ok(Value::Bool(is_upper))
 }
 
-fn istitle(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn istitle(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     let (mut is_title, mut was_cased) = (false, false);
-    for found in bare(machine, of, given)?.chars() {
+    for found in bare(heap, of, given)?.chars() {
         if found.is_ascii_uppercase() || found.is_lowercase() {
             if found.is_ascii_uppercase() == was_cased {
                 return Ok(Value::Bool(false));
@@ -257,101 +256,96 @@ fn istitle(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
     Ok(Value::Bool(is_title))
 }
 
-fn join(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn join(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
     let separator = text(of);
-    let found = machine.heap.elements(given.at(0))?;
+    let found = heap.elements(given.at(0))?;
     let items = found.ok_or_else(|| mismatch("1", given.at(0), "iterable"))?;
     let mut out = String::new();
     for (at, item) in items.iter().enumerate() {
         let Value::Text(item) = item else {
             return Err(Fault::new(format!("in list, want string, got {}", item.kind())));
         };
-        machine.heap.allocate(item.len() + separator.len())?;
+        heap.allocate(item.len() + separator.len())?;
         if at > 0 {
             out.push_str(separator);
         }
         out.push_str(item);
     }
-    machine.heap.text(out)
+    heap.text(out)
 }
 
-fn divided(
-    machine: &mut Machine<'_>,
-    of: &Value,
-    given: &Given,
-    divide: fn(&str, &str) -> [String; 3],
-) -> Answer {
+fn divided(heap: &mut Heap, of: &Value, given: &Given, divide: fn(&str, &str) -> [String; 3]) -> Answer {
     given.count(1, 1)?;
     let separator = given.text(0)?;
     if separator.is_empty() {
         return Err(Fault::new("empty separator"));
     }
-    machine.heap.allocate(text(of).len().saturating_mul(2))?;
+    heap.allocate(text(of).len().saturating_mul(2))?;
     let parts = divide(text(of), separator).map(|part| Value::text(&part));
-    machine.heap.new_tuple(parts.to_vec())
+    heap.new_tuple(parts.to_vec())
 }
 
-fn partition(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    divided(machine, of, given, |text, separator| match text.split_once(separator) {
+fn partition(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    divided(heap, of, given, |text, separator| match text.split_once(separator) {
         Some((before, behind)) => [before, separator, behind].map(str::to_owned),
         None => [text, "", ""].map(str::to_owned),
     })
 }
 
-fn rpartition(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    divided(machine, of, given, |text, separator| match text.rsplit_once(separator) {
+fn rpartition(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    divided(heap, of, given, |text, separator| match text.rsplit_once(separator) {
         Some((before, behind)) => [before, separator, behind].map(str::to_owned),
         None => ["", "", text].map(str::to_owned),
     })
 }
 
-fn removeprefix(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn removeprefix(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
     let text = text(of);
-    machine.heap.text(text.strip_prefix(&**given.text(0)?).unwrap_or(text))
+    heap.text(text.strip_prefix(&**given.text(0)?).unwrap_or(text))
 }
 
-fn removesuffix(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn removesuffix(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(1, 1)?;
     let text = text(of);
-    machine.heap.text(text.strip_suffix(&**given.text(0)?).unwrap_or(text))
+    heap.text(text.strip_suffix(&**given.text(0)?).unwrap_or(text))
 }
 
-fn replace(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn replace(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(2, 3)?;
     let (text, old, new) = (text(of), given.text(0)?, given.text(1)?);
     let most = if given.get(2).is_some() { given.int(2)? } else { -1 };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    machine.heap.spend(text.len())?;
+    heap.spend(text.len())?;
     let found = if old.is_empty() { text.chars().count() + 1 } else { text.matches(&**old).count() };
     // The size is counted before the text is built.
-    machine.heap.allocate(text.len().saturating_add(found.min(most).saturating_mul(new.len())))?;
-    machine.heap.text(text.replacen(&**old, new, most))
+    heap.allocate(text.len().saturating_add(found.min(most).saturating_mul(new.len())))?;
+    heap.text(text.replacen(&**old, new, most))
 }
 
 /// Returns the characters to remove from the ends of the string.
-fn stripped(machine: &mut Machine<'_>, of: &Value, given: &Given, [start, end]: [bool; 2]) -> Answer {
+fn stripped(heap: &mut Heap, of: &Value, given: &Given, [start, end]: [bool; 2]) -> Answer {
     given.count(0, 1)?;
     let chars = if given.get(0).is_some() { given.text(0)?.clone() } else { "".into() };
     let text = text(of);
-    machine.heap.spend(text.len().saturating_mul(chars.len().max(1)))?;
+    heap.spend(text.len().saturating_mul(chars.len().max(1)))?;
     let is_stripped = |found: char| if chars.is_empty() { is_space(found) } else { chars.contains(found) };
     let text = if start { text.trim_start_matches(is_stripped) } else { text };
     let text = if end { text.trim_end_matches(is_stripped) } else { text };
-    machine.heap.text(text)
+    heap.text(text)
 }
 
-fn strip(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    stripped(machine, of, given, [true, true])
+fn strip(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    stripped(heap, of, given, [true, true])
 }
 
-fn lstrip(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    stripped(machine, of, given, [true, false])
+fn lstrip(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    stripped(heap, of, given, [true, false])
 }
 
-fn rstrip(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
-    stripped(machine, of, given, [false, true])
+fn rstrip(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
+    stripped(heap, of, given, [false, true])
 }
 
 /// Returns the separator and the largest number of splits.
@@ -367,12 +361,12 @@ fn separator(given: &Given) -> Result<(Option<Rc<str>>, usize), Fault> {
     }
 }
 
-fn split(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn split(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     let (separator, most) = separator(given)?;
     let text = text(of);
-    machine.heap.spend(text.len())?;
+    heap.spend(text.len())?;
     if let Some(separator) = separator {
-        return machine.texts(text.splitn(most.saturating_add(1), &*separator));
+        return heap.texts(text.splitn(most.saturating_add(1), &*separator));
     }
     let mut parts = Vec::new();
     let mut rest = text.trim_start_matches(is_space);
@@ -387,13 +381,13 @@ fn split(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
         parts.push(part);
         rest = behind.trim_start_matches(is_space);
     }
-    machine.texts(parts)
+    heap.texts(parts)
 }
 
-fn rsplit(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn rsplit(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     let (separator, most) = separator(given)?;
     let text = text(of);
-    machine.heap.spend(text.len())?;
+    heap.spend(text.len())?;
     let mut parts = Vec::new();
     if let Some(separator) = separator {
         parts.extend(text.rsplitn(most.saturating_add(1), &*separator));
@@ -411,14 +405,14 @@ fn rsplit(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
             rest = before.trim_end_matches(is_space);
         }
     }
-    machine.texts(parts.into_iter().rev())
+    heap.texts(parts.into_iter().rev())
 }
 
-fn splitlines(machine: &mut Machine<'_>, of: &Value, given: &Given) -> Answer {
+fn splitlines(heap: &mut Heap, of: &Value, given: &Given) -> Answer {
     given.count(0, 1)?;
-    let keeps_ends = given.get(0).is_some_and(|value| machine.heap.is_true(value));
+    let keeps_ends = given.get(0).is_some_and(|value| heap.is_true(value));
     let text = text(of);
-    machine.heap.spend(text.len())?;
+    heap.spend(text.len())?;
     let lines = text.split_inclusive('\n');
-    machine.texts(lines.map(|line| if keeps_ends { line } else { line.strip_suffix('\n').unwrap_or(line) }))
+    heap.texts(lines.map(|line| if keeps_ends { line } else { line.strip_suffix('\n').unwrap_or(line) }))
 }

@@ -3,8 +3,8 @@
 use num_bigint::BigInt;
 
 use super::literal;
-use super::token::{KEYWORDS, MARKS, Place, RESERVED, Token};
-use crate::fault::Fault;
+use super::token::{KEYWORDS, MARKS, RESERVED, Token};
+use crate::fault::{Fault, Place};
 
 /// Depth of blocks, as many as Python has.
 const MOST_INDENTS: usize = 100;

@@ -8,10 +8,9 @@ mod token;
 mod tree;
 
 pub(crate) use resolver::resolve;
-pub(crate) use token::Place;
 pub(crate) use tree::{
-    Argument, Binary, Block, Clause, Expr, ExprKind, Function, Name, Script, Slot, Statement, StatementKind,
-    Unary,
+    Argument, Binary, Block, Clause, Expr, ExprKind, Function, Literal, Name, Script, Slot, Statement,
+    StatementKind, Unary,
 };
 
 use crate::fault::Fault;

@@ -4,10 +4,10 @@ mod signature;
 mod statement;
 
 use super::lexer::Lexer;
-use super::token::{Place, Token};
-use super::tree::{Argument, Binary, Block, Clause, Expr, ExprKind, Function, Name, Script, Unary};
-use crate::fault::Fault;
-use crate::values::{Int, Value};
+use super::token::Token;
+use super::tree::{Argument, Binary, Block, Clause, Expr, ExprKind, Function, Literal, Name, Script, Unary};
+use crate::fault::{Fault, Place};
+use crate::int::Int;
 use statement::check_target;
 
 /// Height of an expression, which bounds the stack that its evaluation takes. A sum of this many
@@ -294,10 +294,10 @@ impl Parser<'_> {
         let at = self.place;
         let kind = match &self.token {
             Token::Name(_) => ExprKind::Name(self.name()?),
-            Token::Text(text) => ExprKind::Constant(Value::Text(text.clone())),
-            Token::Bytes(bytes) => ExprKind::Constant(Value::Bytes(bytes.clone())),
-            Token::Int(value) => ExprKind::Constant(Value::Int(Int::from(value.clone()))),
-            Token::Float(value) => ExprKind::Constant(Value::Float(*value)),
+            Token::Text(text) => ExprKind::Constant(Literal::Text(text.clone())),
+            Token::Bytes(bytes) => ExprKind::Constant(Literal::Bytes(bytes.clone())),
+            Token::Int(value) => ExprKind::Constant(Literal::Int(Int::from(value.clone()))),
+            Token::Float(value) => ExprKind::Constant(Literal::Float(*value)),
             Token::Mark("(") => return self.deeper(Self::parentheses),
             Token::Mark("[") => return self.deeper(Self::list),
             Token::Mark("{") => return self.deeper(Self::dict),

@@ -1,15 +1,15 @@
 //! Finds the variable of each name, as go.starlark.net does with reassigned globals allowed.
 //!
 //! A name outside of functions refers to the variable that an earlier statement has set, and
-//! otherwise to a predefined name. A name in a function refers to a variable of the script, wherever
-//! the script sets it.
+//! otherwise to a predefined name. A name in a function refers to a variable of the script,
+//! wherever the script sets it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::tree::{Argument, Clause, Expr, ExprKind, Function, Name, Script, Slot, Statement, StatementKind};
-use crate::eval::deeper;
 use crate::fault::Fault;
+use crate::stack::deeper;
 
 type Resolved = Result<(), Fault>;
 
@@ -225,7 +225,9 @@ impl Resolver<'_> {
         Some(Slot::Free(scope.free.len() - 1))
     }
 
-    fn function(&mut self, function: &mut Function) -> Resolved {
+    fn function(&mut self, function: &mut Rc<Function>) -> Resolved {
+        // Only the tree has the function so far.
+        let Some(function) = Rc::get_mut(function) else { return Ok(()) };
         for parameter in &mut function.parameters {
             if let Some(default) = &mut parameter.default {
                 self.expr(default)?;

@@ -4,13 +4,6 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-/// Position in a script, counted from 1. Columns count characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Token {
     End,

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::token::Place;
-use crate::values::Value;
+use crate::fault::Place;
+
+use crate::int::Int;
 
 /// Variable that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +46,7 @@ pub(crate) struct Expr {
 #[derive(Debug)]
 pub(crate) enum ExprKind {
     Name(Name),
-    Constant(Value),
+    Constant(Literal),
     List(Vec<Expr>),
     Tuple(Vec<Expr>),
     Dict(Vec<(Expr, Expr)>),
@@ -62,10 +63,18 @@ pub(crate) enum ExprKind {
     Index(Box<Expr>, Box<Expr>),
     Slice(Box<Expr>, Box<[Option<Expr>; 3]>),
     Call(Box<Expr>, Vec<Argument>),
-    Lambda(Box<Function>),
+    Lambda(Rc<Function>),
     /// Comprehension: its result, and its clauses from left to right.
     ListOf(Box<Expr>, Vec<Clause>),
     DictOf(Box<(Expr, Expr)>, Vec<Clause>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Literal {
+    Text(Rc<str>),
+    Bytes(Rc<[u8]>),
+    Int(Int),
+    Float(f64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +215,7 @@ pub(crate) enum StatementKind {
     },
     Def {
         name: Name,
-        function: Box<Function>,
+        function: Rc<Function>,
     },
     Load {
         module: Rc<str>,

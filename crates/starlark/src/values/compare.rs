@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 
 use super::{Heap, Id, MOST_LEVELS, Range, Value};
-use crate::eval::deeper as on_stack;
 use crate::fault::Fault;
+use crate::stack::deeper as on_stack;
 use crate::syntax::Binary;
 
 /// Steps that the comparison of two values costs, besides their texts.
 const STEP: usize = 10;
 
-impl Heap<'_> {
+impl Heap {
     pub(crate) fn equal(&self, left: &Value, right: &Value) -> Result<bool, Fault> {
         self.equal_within(left, right, MOST_LEVELS)
     }

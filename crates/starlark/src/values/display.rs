@@ -20,7 +20,7 @@ pub(crate) fn float_text(value: f64) -> String {
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
-impl Heap<'_> {
+impl Heap {
     /// Returns the text that `str` makes of a value.
     pub(crate) fn shown(&self, value: &Value) -> Result<Rc<str>, Fault> {
         match value {
@@ -38,8 +38,8 @@ impl Heap<'_> {
     }
 }
 
-struct Writer<'a, 'p> {
-    heap: &'a Heap<'p>,
+struct Writer<'a> {
+    heap: &'a Heap,
     out: String,
     /// Bytes of `out` that are counted.
     counted: usize,
@@ -47,7 +47,7 @@ struct Writer<'a, 'p> {
     open: Vec<(&'static str, usize)>,
 }
 
-impl Writer<'_, '_> {
+impl Writer<'_> {
     fn push(&mut self, value: &Value) -> Result<(), Fault> {
         self.heap.allocate(self.out.len() - self.counted)?;
         self.counted = self.out.len();
@@ -173,7 +173,7 @@ impl Writer<'_, '_> {
         }
         self.open.push(place);
         self.out.push_str(open);
-        crate::eval::deeper(|| inner(self))?;
+        crate::stack::deeper(|| inner(self))?;
         self.out.push_str(close);
         self.open.pop();
         Ok(())

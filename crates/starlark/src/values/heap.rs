@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::{Id, Table, Value, ViewKind};
+use super::{Answer, Id, Table, Value, ViewKind};
 use crate::fault::Fault;
 use crate::syntax::Function;
 use crate::{Limits, Used};
@@ -14,10 +14,13 @@ pub(crate) const MOST_LEVELS: usize = 600;
 /// Bytes that a value takes besides its content: its place and its share of a collection's growth.
 const OVERHEAD: usize = 48;
 
+/// Bytes of text that `print` keeps.
+const MOST_PRINTED: usize = 64 << 10;
+
 /// Function with the variables of its surroundings.
 #[derive(Debug)]
-pub(crate) struct Closure<'p> {
-    pub(crate) function: &'p Function,
+pub(crate) struct Closure {
+    pub(crate) function: Rc<Function>,
     /// Defaults of the parameters.
     pub(crate) defaults: Vec<Option<Value>>,
     /// Cells of the variables of enclosing functions.
@@ -32,18 +35,20 @@ pub(crate) struct List {
 }
 
 #[derive(Debug)]
-pub(crate) struct Heap<'p> {
+pub(crate) struct Heap {
     limits: Limits,
     steps: Cell<u64>,
     bytes: Cell<u64>,
     tuples: Vec<Box<[Value]>>,
     lists: Vec<List>,
     tables: Vec<Table>,
-    closures: Vec<Closure<'p>>,
+    closures: Vec<Closure>,
     cells: Vec<Value>,
+    /// Text that the script has printed.
+    printed: String,
 }
 
-impl<'p> Heap<'p> {
+impl Heap {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -54,15 +59,8 @@ impl<'p> Heap<'p> {
             tables: Vec::new(),
             closures: Vec::new(),
             cells: Vec::new(),
+            printed: String::new(),
         }
-    }
-
-    /// Returns an empty heap that has used as much as this one.
-    pub(crate) fn renewed<'q>(self) -> Heap<'q> {
-        let heap = Heap::new(self.limits);
-        heap.steps.set(self.steps.get());
-        heap.bytes.set(self.bytes.get());
-        heap
     }
 
     /// Counts steps before they are made.
@@ -74,6 +72,21 @@ impl<'p> Heap<'p> {
     pub(crate) fn allocate(&self, bytes: usize) -> Result<(), Fault> {
         self.spend(bytes / 8)?;
         count(&self.bytes, bytes.saturating_add(OVERHEAD), self.limits.bytes)
+    }
+
+    /// Adds a line to the printed text, which is cut at a limit.
+    pub(crate) fn print(&mut self, line: &str) {
+        let room = MOST_PRINTED.saturating_sub(self.printed.len());
+        if room > 0 {
+            let end = line.floor_char_boundary(room);
+            self.printed.push_str(line.get(..end).unwrap_or_default());
+            self.printed.push('\n');
+        }
+    }
+
+    /// Returns the printed text.
+    pub(crate) fn take_printed(&mut self) -> String {
+        std::mem::take(&mut self.printed)
     }
 
     pub(crate) fn used(&self) -> Used {
@@ -122,6 +135,12 @@ impl<'p> Heap<'p> {
         self.new_table()
     }
 
+    /// Creates a list of strings.
+    pub(crate) fn texts<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) -> Answer {
+        let items: Result<Vec<Value>, Fault> = texts.into_iter().map(|text| self.text(text)).collect();
+        self.new_list(items?)
+    }
+
     /// Creates an empty set, and returns its place.
     pub(crate) fn new_set(&mut self) -> Result<Id, Fault> {
         self.new_table()
@@ -136,7 +155,7 @@ impl<'p> Heap<'p> {
         Ok(Value::Set(id))
     }
 
-    pub(crate) fn new_closure(&mut self, closure: Closure<'p>) -> Result<Value, Fault> {
+    pub(crate) fn new_closure(&mut self, closure: Closure) -> Result<Value, Fault> {
         self.allocate_items(closure.defaults.len() + closure.free.len())?;
         self.closures.push(closure);
         Ok(Value::Function(self.closures.len() - 1))
@@ -193,7 +212,7 @@ impl<'p> Heap<'p> {
         }
     }
 
-    pub(crate) fn closure(&self, id: Id) -> &Closure<'p> {
+    pub(crate) fn closure(&self, id: Id) -> &Closure {
         &self.closures[id]
     }
 
@@ -241,6 +260,34 @@ impl<'p> Heap<'p> {
             Value::Time(time) => !time.is_zero(),
             _ => self.len(value).is_none_or(|length| length > 0),
         }
+    }
+
+    /// Adds the entries of a dict or set to another one.
+    pub(crate) fn update(&mut self, id: Id, other: Id) -> Result<(), Fault> {
+        self.allocate_items(self.table(other).len().saturating_mul(2))?;
+        let entries: Vec<(Value, Value)> =
+            self.table(other).iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        for (name, value) in entries {
+            self.insert(id, &name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the elements of `from` that are, or are not, in another set.
+    pub(crate) fn add_those(&mut self, result: Id, from: Id, other: Id, are_in: bool) -> Result<(), Fault> {
+        for name in self.iterate(&Value::Set(from))? {
+            let key = self.key(&name)?;
+            if self.table(other).contains(&key) == are_in {
+                self.insert(result, &name, Value::None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the elements of a value, or the message that it has none.
+    pub(crate) fn iterate(&self, value: &Value) -> Result<Vec<Value>, Fault> {
+        let found = self.elements(value)?;
+        found.ok_or_else(|| Fault::new(format!("got {}, want iterable", value.kind())))
     }
 
     /// Returns the elements of a value in order, if scripts may loop over it.

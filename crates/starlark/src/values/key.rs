@@ -23,7 +23,7 @@ pub(crate) enum Key {
     Duration(i64),
 }
 
-impl Heap<'_> {
+impl Heap {
     /// Returns the key of a value.
     pub(crate) fn key(&self, value: &Value) -> Result<Key, Fault> {
         self.key_within(value, MOST_LEVELS)
@@ -51,7 +51,7 @@ impl Heap<'_> {
                 let items = self.tuple(*id);
                 let levels = levels.checked_sub(1).ok_or_else(Heap::too_deep)?;
                 self.allocate(items.len() * size_of::<Key>())?;
-                let keys = items.iter().map(|item| crate::eval::deeper(|| self.key_within(item, levels)));
+                let keys = items.iter().map(|item| crate::stack::deeper(|| self.key_within(item, levels)));
                 Key::Tuple(keys.collect::<Result<_, _>>()?)
             }
             Value::Function(id) => Key::Function(*id),

@@ -3,8 +3,9 @@
 mod compare;
 mod display;
 mod heap;
-mod int;
+mod index;
 mod key;
+mod native;
 mod table;
 
 use std::rc::Rc;
@@ -14,12 +15,12 @@ use groundwork_go::time::Instant;
 
 pub(crate) use display::float_text;
 pub(crate) use heap::{Closure, Heap, MOST_LEVELS};
-pub(crate) use int::Int;
+pub(crate) use index::{bounds, out_of_range, place, reversed, signed, small_index};
 pub(crate) use key::Key;
+pub(crate) use native::{Answer, Caller, Given, Member, Method, Module, Native, Run, mismatch};
 pub(crate) use table::Table;
 
-use crate::eval::{Method, Native};
-use crate::library::Module;
+pub(crate) use crate::int::Int;
 
 /// Place of a value in the [`Heap`].
 pub(crate) type Id = usize;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::{Parsed, Parser, build, height};
-use crate::fault::Fault;
-use crate::syntax::token::{Place, Token};
+use crate::fault::{Fault, Place};
+use crate::syntax::token::Token;
 use crate::syntax::tree::{Argument, Expr, ExprKind, Function, Name, Parameter, Statement, StatementKind};
 
 impl Parser<'_> {
@@ -73,7 +73,7 @@ impl Parser<'_> {
         let defaults = function.parameters.iter().filter_map(|parameter| parameter.default.as_ref());
         let height = height([&body].into_iter().chain(defaults));
         function.body = vec![Statement { at: body.at, kind: StatementKind::Return(Some(body)) }];
-        build(at, height, ExprKind::Lambda(Box::new(function)))
+        build(at, height, ExprKind::Lambda(Rc::new(function)))
     }
 
     pub(super) fn arguments(&mut self) -> Parsed<Vec<Argument>> {

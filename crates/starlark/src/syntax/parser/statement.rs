@@ -1,8 +1,8 @@
 //! Statements.
 
 use super::{Parsed, Parser};
-use crate::fault::Fault;
-use crate::syntax::token::{Place, Token};
+use crate::fault::{Fault, Place};
+use crate::syntax::token::Token;
 use crate::syntax::tree::{Binary, Block, Expr, ExprKind, Function, Name, Statement, StatementKind};
 
 /// Assignments that change a value.
@@ -52,7 +52,7 @@ impl Parser<'_> {
         self.parameters(&mut function, ")")?;
         self.expect(")")?;
         function.body = self.suite()?;
-        Ok(StatementKind::Def { name, function: Box::new(function) })
+        Ok(StatementKind::Def { name, function: function.into() })
     }
 
     fn branches(&mut self) -> Parsed<StatementKind> {

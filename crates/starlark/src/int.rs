@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
+use crate::fault::Fault;
+
 /// Integer. One that fits into 64 bits is always `Small`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Int {
@@ -159,6 +161,13 @@ impl Int {
             // The conversion by text rounds to the nearest float.
             Self::Big(value) => value.to_string().parse().unwrap_or(f64::INFINITY),
         }
+    }
+
+    /// Returns the nearest float, if it is finite.
+    pub(crate) fn finite(&self) -> Result<f64, Fault> {
+        // 20 words are beyond the range, and take long to convert.
+        let value = if self.words() > 20 { f64::INFINITY } else { self.float() };
+        if value.is_finite() { Ok(value) } else { Err(Fault::new("int too large to convert to float")) }
     }
 
     /// Returns the integer part of a finite float.
