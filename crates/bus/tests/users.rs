@@ -557,7 +557,7 @@ async fn queues_of_selected_kinds_have_places() {
     let mut problem = late.problem();
     let pulling = tokio::spawn(async move { late.next().await.event.object });
     let is_full =
-        |problem: &Option<String>| problem.as_ref().is_some_and(|text| text.contains("all 100 places"));
+        |problem: &Option<String>| problem.as_ref().is_some_and(|text| text.contains("all 100 consumers"));
     within("it is told", problem.wait_for(is_full)).await.unwrap();
     let list = User::new(&nats, "watcher").await;
     let answer = list.client.request("$JS.API.CONSUMER.LIST.GROUNDWORK", "".into()).await.unwrap();

@@ -354,7 +354,7 @@ mod tests {
         let (outcome, drifting) = end_of(&report);
         let Drifting::Drifted(text) = drifting else { panic!("{drifting:?}") };
         let expected = "changed since the last job: shop/cfg of type ConfigMap: kubectl-edit changed .data.a, \
-                        .data.b; somebody changed .data.c; brought back at ";
+                        .data.b; an unknown manager changed .data.c; brought back at ";
         assert!(outcome == "drifted" && text.starts_with(expected), "{text}");
     }
 

@@ -17,6 +17,7 @@ mod set_annotations;
 mod set_image;
 mod set_labels;
 mod set_namespace;
+mod starlark;
 #[cfg(test)]
 mod testing;
 mod upsert_resource;
@@ -43,6 +44,7 @@ pub(crate) fn native(name: &str) -> Option<Native> {
         "set-name-prefix" => names::prefix,
         "set-name-suffix" => names::suffix,
         "set-namespace" => set_namespace::run,
+        "starlark" => starlark::run,
         "upsert-resource" => upsert_resource::run,
         _ => return None,
     })

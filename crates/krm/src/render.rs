@@ -29,6 +29,7 @@ use run::{Renderer, Stop};
 
 pub(crate) use list::Severity;
 pub use list::{Item, Outcome, ResourceList};
+pub(crate) use wire::on_tree;
 pub use wire::{Answer, on_wire};
 
 /// Default prefix for images of functions without a registry.

@@ -1,7 +1,7 @@
 //! Features that this version does not support yet. The README takes its sentence from this list.
 
 /// Unsupported features. The code that meets one of them rejects it with its own error.
-pub const TOPICS: &[&str] = &["package functions in containers"];
+pub const TOPICS: &[&str] = &["pods for package functions"];
 
 #[cfg(test)]
 mod tests {

@@ -307,7 +307,7 @@ mod tests {
             let error = refusal(&item(&status, is_deleted), &identity("a"), &identity("b"));
             for part in [
                 word,
-                "it was https://a (kube-system a), and is https://b",
+                "it was https://a (kube-system a), and is now https://b",
                 "the release shop/web, shop/c0",
                 "and 3 more.",
             ] {

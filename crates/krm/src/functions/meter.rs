@@ -42,6 +42,10 @@ impl Meter {
         Self { limits, ..Self::default() }
     }
 
+    pub(crate) fn limits(&self) -> NativeLimits {
+        self.limits
+    }
+
     /// Counts steps, and reports whether they are within the limit.
     pub(crate) fn steps(&self, count: usize) -> bool {
         self.add(&self.steps, count, self.limits.steps, Limit::Steps)

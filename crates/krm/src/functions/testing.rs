@@ -17,8 +17,13 @@ pub(super) fn config(data: &[(&str, &str)]) -> String {
 
 fn list(config: &str, text: &str) -> (File, ResourceList) {
     let file = File::read(text).unwrap();
-    let item = |root: &Node| Item::new(root.clone(), Some("a.yaml".to_owned()));
-    let items = file.documents.iter().map(|document| item(&document.root)).collect();
+    let item = |(id, root): (usize, &Node)| {
+        let mut item = Item::new(root.clone(), Some("a.yaml".to_owned()));
+        item.id = Some(id);
+        item
+    };
+    let roots = file.documents.iter().map(|document| &document.root);
+    let items = roots.enumerate().map(item).collect();
     let config = File::read(config).unwrap().documents.first().map(|document| document.root.clone());
     (file, ResourceList { items, config, ..ResourceList::default() })
 }

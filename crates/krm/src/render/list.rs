@@ -22,7 +22,7 @@ pub struct Item {
     pub(super) source: Option<Source>,
     /// Number that identifies the object across functions; `None` for objects that functions have
     /// created.
-    pub(super) id: Option<usize>,
+    pub(crate) id: Option<usize>,
     /// Position in its file, if a function has set it.
     pub(super) index: Option<usize>,
 }
@@ -99,6 +99,8 @@ pub struct ResourceList {
     /// First version after those that the tag of the function's image allows; `None` for the
     /// latest version.
     pub(crate) version_end: Option<Triple>,
+    /// Text that a built-in function has printed, for users.
+    pub(crate) printed: String,
     /// Usage of a built-in function.
     pub(crate) meter: Meter,
 }

@@ -373,9 +373,10 @@ fn cause_of(outcome: &Outcome) -> String {
 
 fn run_native(native: Native, list: &mut ResourceList) -> Outcome {
     let result = native(list);
+    let stderr = std::mem::take(&mut list.printed);
     if let Some(limit) = list.meter.passed() {
         // Results are dropped too: they describe a part of the work, and may be very many.
-        return Outcome { exit_code: 1, error: Some(limit.to_string()), ..Outcome::default() };
+        return Outcome { exit_code: 1, stderr, error: Some(limit.to_string()), ..Outcome::default() };
     }
     let exit_code = match result {
         Ok(()) => 0,
@@ -384,7 +385,8 @@ fn run_native(native: Native, list: &mut ResourceList) -> Outcome {
             1
         }
     };
-    Outcome { exit_code, results: std::mem::take(&mut list.results).into(), ..Outcome::default() }
+    let results = std::mem::take(&mut list.results).into();
+    Outcome { exit_code, stderr, results, ..Outcome::default() }
 }
 
 /// Asks the host's runners in order. A runner without a list of its functions may only find out

@@ -95,7 +95,7 @@ fn functions_that_nobody_has() {
     };
     let catalog = "ghcr.io/kptdev/krm-functions-catalog/";
     for (function, label, cause) in [
-        ("image: starlark", "starlark", not_there(&format!("{catalog}starlark"))),
+        ("image: gatekeeper", "gatekeeper", not_there(&format!("{catalog}gatekeeper"))),
         ("image: kubeconform:v0.1", "kubeconform:v0.1", not_there(&format!("{catalog}kubeconform:v0.1"))),
         (
             "image: x.example/set-namespace:v0.1",
@@ -123,7 +123,7 @@ fn functions_that_nobody_has() {
 /// The option `onMissing` (`packagevariants.md` 8.4).
 #[test]
 fn deferred() {
-    let files = package(&[("Kptfile", &mutators("  - image: starlark\n")), ("a.yaml", CM)]);
+    let files = package(&[("Kptfile", &mutators("  - image: gatekeeper\n")), ("a.yaml", CM)]);
     let options = RenderOptions { on_missing: OnMissing::Defer, ..RenderOptions::default() };
     let found = render(&files, &options);
     assert_eq!(found.error, None);
@@ -131,7 +131,7 @@ fn deferred() {
         found
             .deferred
             .unwrap()
-            .starts_with("function \"ghcr.io/kptdev/krm-functions-catalog/starlark\" is not available")
+            .starts_with("function \"ghcr.io/kptdev/krm-functions-catalog/gatekeeper\" is not available")
     );
     let text = &found.files["Kptfile"];
     assert!(
@@ -397,7 +397,7 @@ fn status_of_a_failure() {
         )
     );
     let (found, _) =
-        hosted(&[("Kptfile", &format!("{head}pipeline: {{mutators: [{{image: starlark}}]}}\n"))]);
+        hosted(&[("Kptfile", &format!("{head}pipeline: {{mutators: [{{image: gatekeeper}}]}}\n"))]);
     assert!(
         found.files["Kptfile"].contains("exitCode: 1\n      executionError: "),
         "{}",

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::ResultItem;
-use groundwork_yaml::tree::{Content, Layout, Node, Notation, Pair, compose, write};
+use groundwork_yaml::tree::{Content, Kind, Layout, Node, Notation, Pair, compose, write};
 use serde_json::Value;
 
 use super::function::clean;
@@ -58,19 +58,42 @@ pub fn on_wire<E>(
         }
         // A failed function may have no output.
         Err(_) if exit_code != 0 => {}
-        Err(problem) => outcome.error = Some(format!("output is not a {KIND}: {problem}")),
+        Err(problem) => outcome.error = Some(not_a_list(&problem)),
     }
     Ok(outcome)
 }
 
+/// Applies a function in process that reads and writes trees to a list. Its results are ignored.
+///
+/// # Errors
+/// The error of the function, or the reason why its output is not a list of objects.
+pub(crate) fn on_tree(
+    list: &mut ResourceList,
+    run: impl FnOnce(&Node) -> Result<Node, String>,
+) -> Result<(), String> {
+    let output = run(&envelope(list))?;
+    let (items, _) = take(output, &list.items).map_err(|problem| not_a_list(&problem))?;
+    list.items = items;
+    Ok(())
+}
+
+fn not_a_list(problem: &str) -> String {
+    format!("output is not a {KIND}: {problem}")
+}
+
 /// Returns the document of a list.
 fn document(list: &ResourceList) -> String {
+    write(&envelope(list), Layout::default())
+}
+
+/// Returns the tree of a list.
+fn envelope(list: &ResourceList) -> Node {
     let text = |key: &str, value: &str| Pair::new(key, Node::string(value));
     let items = list.items.iter().map(annotated).collect();
     let mut pairs =
         vec![text("apiVersion", API_VERSION), text("kind", KIND), Pair::new("items", Node::sequence(items))];
     pairs.extend(list.config.as_ref().map(|config| Pair::new("functionConfig", config.clone())));
-    write(&Node::mapping(pairs), Layout::default())
+    Node::mapping(pairs)
 }
 
 /// Returns an object with the annotations that identify its origin.
@@ -118,7 +141,11 @@ fn read(output: &[u8], input: &[Item]) -> Result<(Vec<Item>, Vec<ResultItem>), S
     let text = std::str::from_utf8(output).map_err(|_| "it is not UTF-8".to_owned())?;
     let tree =
         compose(text).map_err(|error| format!("line {}: {}", error.position().line, error.message()))?;
-    let mut root = tree.root.ok_or_else(|| "it is empty".to_owned())?;
+    take(tree.root.ok_or_else(|| "it is empty".to_owned())?, input)
+}
+
+/// Extracts the objects and results of a tree.
+fn take(mut root: Node, input: &[Item]) -> Result<(Vec<Item>, Vec<ResultItem>), String> {
     if root.get("kind").and_then(Node::text) != Some(KIND) {
         return Err(format!("its kind is not {KIND}"));
     }
@@ -195,6 +222,12 @@ fn settle(old: &Node, new: &mut Node) {
         *new = old.clone();
         return;
     }
+    // Functions that read numbers as floats write `1.0` as `1`.
+    if is_same_number(old, new) {
+        new.content = old.content.clone();
+        new.tag.clone_from(&old.tag);
+        return;
+    }
     match (&old.content, &mut new.content) {
         (Content::Mapping(old), Content::Mapping(new)) => {
             new.is_flow = old.is_flow;
@@ -211,6 +244,16 @@ fn settle(old: &Node, new: &mut Node) {
         }
         _ => {}
     }
+}
+
+/// Reports whether one of two scalars is a float, and the other one the same number.
+fn is_same_number(old: &Node, new: &Node) -> bool {
+    let number = |node: &Node| match node.kind() {
+        Kind::Int | Kind::Float => node.text()?.parse::<f64>().ok(),
+        _ => None,
+    };
+    let is_float = old.kind() == Kind::Float || new.kind() == Kind::Float;
+    is_float && number(old).is_some_and(|value| number(new) == Some(value))
 }
 
 /// Lays out JSON as block-style YAML.

@@ -204,7 +204,7 @@ mod tests {
         let many = Pace::of(many).unwrap();
         assert_eq!((many.jobs, many.failed, many.median, many.longest), (3, 1, 2, 9));
         let shown = many.markup().into_string();
-        assert!(shown.contains("3 jobs have ended, 1 of them badly") && shown.contains("/slow"), "{shown}");
+        assert!(shown.contains("3 jobs ended, 1 of them failed") && shown.contains("/slow"), "{shown}");
     }
 
     /// A request or job counts when an event shows that it was taken up. Until then it waits.
