@@ -140,7 +140,7 @@ fn deployers_know_more() {
         first.exports[1]
             .reason
             .as_ref()
-            .is_some_and(|reason| reason.contains("the item chart of prod/first"))
+            .is_some_and(|reason| reason.contains("item chart of prod/first"))
     );
     let second = named(&plan, "second");
     assert!(second.error.is_none() && second.waits_for.as_ref().is_some_and(|reason| reason.contains("one")));
