@@ -137,10 +137,7 @@ fn deployers_know_more() {
     let exports: Vec<_> = first.exports.iter().map(|export| (export.key.as_str(), export.change)).collect();
     assert_eq!(exports, [("fixed", Change::Unchanged), ("one", Change::Unknown)]);
     assert!(
-        first.exports[1]
-            .reason
-            .as_ref()
-            .is_some_and(|reason| reason.contains("item chart of prod/first"))
+        first.exports[1].reason.as_ref().is_some_and(|reason| reason.contains("item chart of prod/first"))
     );
     let second = named(&plan, "second");
     assert!(second.error.is_none() && second.waits_for.as_ref().is_some_and(|reason| reason.contains("one")));

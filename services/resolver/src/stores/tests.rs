@@ -264,7 +264,7 @@ fn a_closure_has_its_memory() {
     }
     put("3.0.0", &large);
     let error = load(&first, "3.0.0").unwrap_err().to_string();
-    assert!(error.contains("3.0.0") && error.contains("beyond 4194304 bytes of memory"), "{error}");
+    assert!(error.contains("3.0.0") && error.contains("exceeds the 4194304 bytes of memory"), "{error}");
     assert!(stores.memory.in_use() > 3 << 20);
     let before = stores.memory.in_use();
     drop(first);

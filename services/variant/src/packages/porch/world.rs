@@ -263,10 +263,10 @@ impl<'a> World<'a> {
         let annotations = annotations.map(|(name, value)| (name.clone(), value.clone()));
         wanted.annotations.get_or_insert_default().extend(annotations);
         let owners = wanted.owner_references.get_or_insert_default();
-        for owner in &draft.owner {
-            if owners.iter().all(|found| found.uid != owner.uid) {
-                owners.push(owner.clone());
-            }
+        if let Some(owner) = &draft.owner
+            && owners.iter().all(|found| found.uid != owner.uid)
+        {
+            owners.push(owner.clone());
         }
         let is_kept = |found: &Option<BTreeMap<String, String>>,
                        wanted: &Option<BTreeMap<String, String>>| {
