@@ -39,8 +39,8 @@ enum PackagesCommand {
     Propose(revisions::ChangeArguments),
     /// Approve proposed revisions, which publishes them.
     ///
-    /// With --set or --selector, prints the revisions that are proposed, and asks before it approves
-    /// them.
+    /// With --set or --selector, prints the revisions that are proposed, and asks before it
+    /// approves them.
     Approve(approval::ApproveArguments),
     /// Reject proposed drafts, or a proposed deletion.
     ///

@@ -1,5 +1,5 @@
-//! `groundwork packages approve`: publishes proposed revisions, one by one, or those of a set or with
-//! labels.
+//! `groundwork packages approve`: publishes proposed revisions, one by one, or those of a set or
+//! with labels.
 
 use std::io::IsTerminal as _;
 

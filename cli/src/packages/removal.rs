@@ -1,5 +1,5 @@
-//! `groundwork packages propose-deletion`, `delete` and `dependents`: revisions that others were made
-//! of are the base of the next merges.
+//! `groundwork packages propose-deletion`, `delete` and `dependents`: revisions that others were
+//! made of are the base of the next merges.
 
 use clap::Args;
 use groundwork_api::{PackageRevision, ResourceExt as _};

@@ -113,8 +113,8 @@ async fn files_that_are_not_text_are_cloned_and_upgraded() -> Result<()> {
     Ok(())
 }
 
-/// Functions change every object of a variant. Objects that nobody else has changed go and move with
-/// those of the upstream; one that was changed by hand stays, with a warning in the status.
+/// Functions change every object of a variant. Objects that nobody else has changed go and move
+/// with those of the upstream; one that was changed by hand stays, with a warning in the status.
 #[tokio::test]
 async fn objects_go_and_move_with_the_upstream() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

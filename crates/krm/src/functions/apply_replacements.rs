@@ -277,8 +277,8 @@ mod tests {
         check_targets("sourceValue: y", rejected, &["n: \"3\""], &["n: \"y\""]);
     }
 
-    /// A part in brackets without `=` is the key itself, the only form for keys with dots that public
-    /// packages use.
+    /// A part in brackets without `=` is the key itself, the only form for keys with dots that
+    /// public packages use.
     #[test]
     fn keys_with_dots() {
         const META: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: src\n  annotations:\n    a.example/x: seen\ndata:\n  \

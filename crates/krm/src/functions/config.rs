@@ -1,5 +1,5 @@
-//! Configs of functions: further fields of kinds, and the refusal of fields that a function does not
-//! know (`packagevariants.md` 8.5). An ignored field would publish wrong content in silence.
+//! Configs of functions: further fields of kinds, and the refusal of fields that a function does
+//! not know (`packagevariants.md` 8.5). An ignored field would publish wrong content in silence.
 
 use groundwork_yaml::tree::{Kind, Node};
 

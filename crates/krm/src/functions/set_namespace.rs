@@ -16,7 +16,8 @@ const EXPECTED: &str = "`ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`";
 /// Key of the config that also adds the Namespace object. An extension of Groundwork
 /// (`packagevariants.md` 12.5).
 const CREATE: &str = "create";
-/// Field of the config with further fields that contain a namespace, as versions up to v0.2 have it.
+/// Field of the config with further fields that contain a namespace, as versions up to v0.2 have
+/// it.
 const FURTHER: &str = "additionalNamespaceFields";
 const DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
 

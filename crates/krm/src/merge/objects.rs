@@ -162,7 +162,8 @@ fn merge_object(
 }
 
 impl Merge<'_> {
-    /// Reports whether the store itself has made this object of a file at the last clone or upgrade.
+    /// Reports whether the store itself has made this object of a file at the last clone or
+    /// upgrade.
     fn has_made(&self, path: &str, root: &Node) -> bool {
         let text = self.made.and_then(|made| made.get(path));
         let Some(Ok(file)) = text.map(|text| File::read(text)) else { return false };

@@ -1,5 +1,5 @@
-//! Runs images in containers of this machine (`packagevariants.md` 8.4, 4), with the first of podman,
-//! docker and nerdctl that is there.
+//! Runs images in containers of this machine (`packagevariants.md` 8.4, 4), with the first of
+//! podman, docker and nerdctl that is there.
 //!
 //! A container has no network, no mounts, no capabilities, a read-only file system and an unknown
 //! user. It reads the ResourceList from its standard input and writes the result to its standard
@@ -21,7 +21,7 @@ const PULL: Duration = Duration::from_secs(600);
 /// Limit for the processes of a container.
 const MAX_PROCESSES: u32 = 256;
 
-/// None of the programs that run containers is installed.
+/// The machine has no program that runs containers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("none of {} is in PATH: install one, or use a function runner", ENGINES.join(", "))]
 pub struct NoEngine;

@@ -50,7 +50,7 @@ impl FunctionRunner for Executables {
 pub(super) enum Environment {
     /// Only `PATH`, for programs that packages name.
     Path,
-    /// That of this process, for a program that the user trusts.
+    /// Environment of this process, for a program that the user trusts.
     Whole,
 }
 

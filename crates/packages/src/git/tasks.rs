@@ -365,8 +365,8 @@ fn with_origin(
     Ok(content)
 }
 
-/// Copies the files that are not text into the clone of another repository. Each address has a clone
-/// of its own, and a push needs all objects of its commits.
+/// Copies the files that are not text into the clone of another repository. Each address has a
+/// clone of its own, and a push needs all objects of its commits.
 fn bring_binaries(content: &Content, from: &GitRepository, into: &GitRepository) -> Result<(), StoreError> {
     for id in content.binaries.values().filter(|id| !into.objects().has(**id)) {
         into.objects().write_blob(&from.objects().blob(*id)?)?;

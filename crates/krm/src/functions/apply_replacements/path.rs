@@ -28,7 +28,8 @@ fn condition(part: &str) -> Option<(&str, &str)> {
     part.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
 }
 
-/// Returns the name in a part `[name]`: a key of a map that may contain dots, or a scalar of a list.
+/// Returns the name in a part `[name]`: a key of a map that may contain dots, or a scalar of a
+/// list.
 fn bracketed(part: &str) -> Option<&str> {
     part.strip_prefix('[')?.strip_suffix(']').filter(|name| !name.contains('='))
 }
