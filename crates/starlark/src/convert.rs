@@ -103,6 +103,8 @@ fn integer(text: &str) -> Option<Int> {
     let (digits, radix) = match (digits.strip_prefix("0o"), digits.strip_prefix("0x")) {
         (Some(digits), _) => (digits, 8),
         (_, Some(digits)) => (digits, 16),
+        // Go tools read `0644` as YAML 1.1 does.
+        _ if digits.starts_with('0') && digits.bytes().all(|digit| digit < b'8') => (digits, 8),
         _ => (digits, 10),
     };
     let value: BigInt = literal::integer(digits, radix).ok()?;

@@ -167,6 +167,7 @@ pub(crate) fn format(heap: &Heap, format: &str, given: &Given) -> Result<String,
         let (field, behind) = behind.split_once('}').ok_or_else(|| Fault::new("unmatched '{' in format"))?;
         rest = behind;
         let (name, conversion) = parts(field)?;
+        heap.spend(given.named.len())?;
         let value = numbering.find(name, given)?;
         match conversion {
             "s" => out.push(&heap.shown(value)?)?,

@@ -187,7 +187,11 @@ impl Int {
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Small(left), Self::Small(right)) => left.cmp(right),
-            _ => self.big().cmp(&other.big()),
+            (Self::Big(left), Self::Big(right)) => left.cmp(right),
+            // A number with more than 64 bits exceeds all others on its side of zero.
+            (Self::Small(_), Self::Big(_)) if other.is_negative() => Ordering::Greater,
+            (Self::Small(_), Self::Big(_)) => Ordering::Less,
+            (Self::Big(_), Self::Small(_)) => other.compare(self).reverse(),
         }
     }
 

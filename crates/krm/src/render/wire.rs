@@ -222,7 +222,7 @@ fn settle(old: &Node, new: &mut Node) {
         *new = old.clone();
         return;
     }
-    // Functions that read numbers as floats write `1.0` as `1`.
+    // Functions of Go write `1.0` as `1`, and `0644` as `420`.
     if is_same_number(old, new) {
         new.content = old.content.clone();
         new.tag.clone_from(&old.tag);
@@ -246,14 +246,20 @@ fn settle(old: &Node, new: &mut Node) {
     }
 }
 
-/// Reports whether one of two scalars is a float, and the other one the same number.
+/// Reports whether two scalars are the same number, of which one is a float or an octal integer of
+/// YAML 1.1.
 fn is_same_number(old: &Node, new: &Node) -> bool {
+    let octal = |node: &Node| {
+        let digits = node.text().filter(|_| node.kind() == Kind::Int)?;
+        let is_octal = digits.len() > 1 && digits.starts_with('0');
+        u32::from_str_radix(digits, 8).ok().filter(|_| is_octal).map(f64::from)
+    };
     let number = |node: &Node| match node.kind() {
-        Kind::Int | Kind::Float => node.text()?.parse::<f64>().ok(),
+        Kind::Int | Kind::Float => octal(node).or_else(|| node.text()?.parse().ok()),
         _ => None,
     };
-    let is_float = old.kind() == Kind::Float || new.kind() == Kind::Float;
-    is_float && number(old).is_some_and(|value| number(new) == Some(value))
+    let is_special = |node: &Node| node.kind() == Kind::Float || octal(node).is_some();
+    (is_special(old) || is_special(new)) && number(old).is_some_and(|value| number(new) == Some(value))
 }
 
 /// Lays out JSON as block-style YAML.

@@ -16,7 +16,7 @@ pub(super) static MODULE: Module = Module {
 };
 
 /// Steps for each byte that is read or written.
-const BYTE: usize = 50;
+const BYTE: usize = 100;
 
 /// Bytes of a node that the reader holds for each byte of its text, at least.
 const NODE_BYTES: usize = 64;

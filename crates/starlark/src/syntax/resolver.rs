@@ -24,7 +24,7 @@ pub(crate) fn resolve(script: &mut Script, known: &dyn Fn(&str) -> Option<usize>
         bound: HashSet::new(),
         known,
         scopes: vec![Scope::default()],
-        open: Vec::new(),
+        open: None,
         loops: 0,
         branches: 0,
     };
@@ -34,7 +34,7 @@ pub(crate) fn resolve(script: &mut Script, known: &dyn Fn(&str) -> Option<usize>
     if let Some(scope) = resolver.scopes.pop() {
         scope.finish(&mut script.main);
     }
-    match resolver.open.into_iter().next() {
+    match resolver.open {
         Some(fault) => Err(fault),
         None => Ok(()),
     }
@@ -49,7 +49,8 @@ struct Scope {
     locals: Vec<Rc<str>>,
     shared: BTreeSet<usize>,
     free: Vec<Slot>,
-    free_names: Vec<Rc<str>>,
+    /// Numbers of the variables of enclosing functions.
+    free_names: HashMap<Rc<str>, usize>,
 }
 
 impl Scope {
@@ -73,7 +74,6 @@ impl Scope {
         function.locals = self.locals;
         function.shared = self.shared.into_iter().collect();
         function.free = self.free;
-        function.free_names = self.free_names;
     }
 }
 
@@ -84,8 +84,8 @@ struct Resolver<'a> {
     known: &'a dyn Fn(&str) -> Option<usize>,
     /// Open functions; the first is the script.
     scopes: Vec<Scope>,
-    /// Names in functions that nothing defines. They are reported after all others.
-    open: Vec<Fault>,
+    /// First name in a function that has no definition. It is reported after all other faults.
+    open: Option<Fault>,
     loops: usize,
     branches: usize,
 }
@@ -199,7 +199,7 @@ impl Resolver<'_> {
             if is_main {
                 return Err(fault);
             }
-            self.open.push(fault);
+            self.open.get_or_insert(fault);
         }
         name.slot.set(slot.unwrap_or_default());
         Ok(())
@@ -212,17 +212,18 @@ impl Resolver<'_> {
         if let Some(slot) = scope.local(name) {
             return Some(Slot::Local(slot));
         }
-        if let Some(at) = scope.free_names.iter().position(|known| known == name) {
-            return Some(Slot::Free(at));
+        if let Some(at) = scope.free_names.get(name) {
+            return Some(Slot::Free(*at));
         }
         let outer = self.find(level, name)?;
         if let (Slot::Local(slot), Some(above)) = (outer, self.scopes.get_mut(level - 1)) {
             above.shared.insert(slot);
         }
         let scope = self.scopes.get_mut(level)?;
+        let at = scope.free.len();
         scope.free.push(outer);
-        scope.free_names.push(name.clone());
-        Some(Slot::Free(scope.free.len() - 1))
+        scope.free_names.insert(name.clone(), at);
+        Some(Slot::Free(at))
     }
 
     fn function(&mut self, function: &mut Rc<Function>) -> Resolved {

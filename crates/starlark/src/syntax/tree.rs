@@ -175,8 +175,6 @@ pub(crate) struct Function {
     pub(crate) shared: Vec<usize>,
     /// Origin of each variable of the closure in the enclosing function: a local or a free one.
     pub(crate) free: Vec<Slot>,
-    /// Names of the variables of the closure.
-    pub(crate) free_names: Vec<Rc<str>>,
 }
 
 pub(crate) type Block = Vec<Statement>;

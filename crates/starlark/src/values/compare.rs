@@ -21,7 +21,10 @@ impl Heap {
         Ok(match (left, right) {
             (Value::None, Value::None) => true,
             (Value::Bool(left), Value::Bool(right)) => left == right,
-            (Value::Int(left), Value::Int(right)) => left == right,
+            (Value::Int(left), Value::Int(right)) => {
+                self.spend(left.words().min(right.words()))?;
+                left == right
+            }
             (Value::Int(left), Value::Float(right)) | (Value::Float(right), Value::Int(left)) => {
                 left.compare_float(*right) == Ordering::Equal
             }
@@ -141,7 +144,10 @@ impl Heap {
         let deeper = || levels.checked_sub(1).ok_or_else(Heap::too_deep);
         Ok(match (left, right) {
             (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
-            (Value::Int(left), Value::Int(right)) => left.compare(right),
+            (Value::Int(left), Value::Int(right)) => {
+                self.spend(left.words().min(right.words()))?;
+                left.compare(right)
+            }
             (Value::Int(left), Value::Float(right)) => left.compare_float(*right),
             (Value::Float(left), Value::Int(right)) => right.compare_float(*left).reverse(),
             (Value::Float(left), Value::Float(right)) => compare_floats(*left, *right),

@@ -33,18 +33,21 @@ impl Heap {
         Ok(match value {
             Value::None => Key::None,
             Value::Bool(truth) => Key::Bool(*truth),
-            Value::Int(value) => Key::Int(value.clone()),
+            Value::Int(value) => {
+                self.spend(value.words().saturating_mul(8))?;
+                Key::Int(value.clone())
+            }
             Value::Float(value) if value.fract() == 0.0 => {
                 Int::truncated(*value).map_or(Key::Float(value.to_bits()), Key::Int)
             }
             Value::Float(value) if value.is_nan() => Key::Float(f64::NAN.to_bits()),
             Value::Float(value) => Key::Float(value.to_bits()),
             Value::Text(text) => {
-                self.spend(text.len() / 8)?;
+                self.spend(text.len() / 2)?;
                 Key::Text(text.clone())
             }
             Value::Bytes(bytes) => {
-                self.spend(bytes.len() / 8)?;
+                self.spend(bytes.len() / 2)?;
                 Key::Bytes(bytes.clone())
             }
             Value::Tuple(id) => {

@@ -44,6 +44,13 @@ fn objects_are_changed_in_place() {
         A,
         &A.replace("\"5\"", "\"6\"").replace("1.0]", "1.0, null]"),
     );
+    // Numbers that functions of Go write in another form keep the form of the file.
+    let numbers = "apiVersion: v1\nkind: A\nmetadata: {name: a}\na: 0644\nb: 1.50\nc: 2001-01-01\nd: yes\ne: 0x1F\nf: 2.0\ng: 9007199254740993\n";
+    done(
+        "r = ctx.resource_list[\"items\"][0]\nr[\"h\"] = [r[k] for k in [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\"]]",
+        numbers,
+        &format!("{numbers}h:\n- 420\n- 1.5\n- \"2001-01-01\"\n- \"yes\"\n- 31\n- 2\n- 9007199254740993\n"),
+    );
     done(
         "ctx.resource_list[\"items\"][0][\"data\"].pop(\"n\", None)",
         A,
