@@ -94,7 +94,7 @@ impl Replay {
                         }
                     }
                     Err(error) => {
-                        tracing::error!(%error, "an event cannot be read, so its change is missing in the index")
+                        tracing::error!(%error, "an event cannot be read, so its change is missing in the index");
                     }
                 }
                 caught_up

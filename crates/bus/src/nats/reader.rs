@@ -78,7 +78,7 @@ impl Drop for Reader {
                 // both sides; so stop trying.
                 Err(BusError::Denied { .. }) => bus.deletes_consumers.store(false, Ordering::Relaxed),
                 Err(error) => {
-                    tracing::debug!(%error, name, "a consumer cannot be deleted; the server deletes it when it is idle")
+                    tracing::debug!(%error, name, "a consumer cannot be deleted; the server deletes it when it is idle");
                 }
                 Ok(()) => {}
             }

@@ -60,8 +60,8 @@ fn check_fields(config: &Node) -> Result<(), String> {
         for target in items(replacement, "targets") {
             only(target, &["select", "reject", "fieldPaths", "options"])?;
             options(target)?;
-            let selectors = target.get("select").into_iter().chain(items(target, "reject"));
-            selectors.map(|selector| only(selector, &SELECTOR)).collect::<Result<(), _>>()?;
+            let mut selectors = target.get("select").into_iter().chain(items(target, "reject"));
+            selectors.try_for_each(|selector| only(selector, &SELECTOR))?;
         }
     }
     Ok(())

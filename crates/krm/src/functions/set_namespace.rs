@@ -79,7 +79,7 @@ fn set(list: &mut ResourceList, meter: &Meter) -> Result<(), String> {
             // A matcher compares with a present value, so it never creates a field.
             let create = field.create && matcher.is_none();
             visit_scalars(&mut item.root, &field.path, create, &mut |node| {
-                fields.set(Some(node), namespace)
+                fields.set(Some(node), namespace);
             })?;
         }
         set_depends_on(&mut item.root, &known, &mut references);

@@ -67,7 +67,7 @@ impl MapFile {
                     }
                     Err(error) => {
                         tracing::warn!(%error, "the changed repository map cannot be used; the previous one stays in \
-                                                use")
+                                                use");
                     }
                 }
             }

@@ -70,7 +70,7 @@ impl Port {
                     return Visit::new(stream, peer, place);
                 }
                 Err(full) => {
-                    tracing::debug!(%peer, ?full, "a connection was closed: too many connections are open")
+                    tracing::debug!(%peer, ?full, "a connection was closed: too many connections are open");
                 }
             }
         }

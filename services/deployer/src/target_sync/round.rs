@@ -113,7 +113,7 @@ impl Round<'_> {
                     self.mirror(Mirror { name: name.clone(), data }, home).await;
                 }
                 Err(error) => {
-                    self.outcome.errors.push(format!("cannot get a kubeconfig of the Shoot {name}: {error}"))
+                    self.outcome.errors.push(format!("cannot get a kubeconfig of the Shoot {name}: {error}"));
                 }
             }
         }
