@@ -337,7 +337,7 @@ async fn namespaces_in_use_stay() -> Result<()> {
     ensure!(found["metadata"]["deletionTimestamp"].is_null(), "{found}");
     let told = case.warnings_with::<DeployItem>("space", "ObjectLeft").await?;
     ensure!(
-        told.iter().any(|(_, text)| text.contains("objects of the item inside would go with it")),
+        told.iter().any(|(_, text)| text.contains("objects of the item inside would be deleted with it")),
         "{told:?}"
     );
     Ok(())

@@ -202,7 +202,8 @@ async fn checks_in_cel() -> Result<()> {
     create_item(&case, "wrong", "dev", &said("wrong", "data.replicas == 'canary'")).await?;
     give_job(&case, "item", "1").await?;
     let (phase, error) = outcome(&run_job(&case, "late", "1").await?);
-    let reason = "said: resource ready-cel/in-vain of type ConfigMap: requirements[1].cel has no truth value";
+    let reason =
+        "said: resource ready-cel/in-vain of type ConfigMap: requirements[1].cel is neither true nor false";
     ensure!(phase == "Failed" && error.contains(reason), "{phase} {error}");
     let (phase, error) = outcome(&run_job(&case, "wrong", "1").await?);
     let reason = "readinessChecks.custom[0].requirements[1].cel: undeclared reference to 'data'";

@@ -290,10 +290,12 @@ async fn long_messages_end_the_job_and_stand_whole_in_the_log() -> Result<()> {
         ensure!(message.contains(words) && message.contains(" bytes in all, sha256 "), "{name}: {message}");
         let status = json!(failed.status).to_string();
         ensure!(status.len() < 60_000, "{name}: a status of {} bytes", status.len());
-        let whole = logged(system, "a message is too long for the status")?.into_iter().find(|fields| {
-            (fields["operation"].as_str(), fields["reason"].as_str()) == (Some(&operation), Some(&reason))
-                && fields["error"].as_str().is_some_and(|whole| whole.contains(words))
-        });
+        let whole = logged(system, "a message is too long for the status; the field error has all of it")?
+            .into_iter()
+            .find(|fields| {
+                (fields["operation"].as_str(), fields["reason"].as_str()) == (Some(&operation), Some(&reason))
+                    && fields["error"].as_str().is_some_and(|whole| whole.contains(words))
+            });
         let whole = whole.with_context(|| format!("the log has all of what {name} says"))?;
         let length = whole["error"].as_str().map(str::len).unwrap_or_default();
         ensure!(length > 200_000 && message.contains(&format!("({length} bytes in all")), "{name}: {length}");

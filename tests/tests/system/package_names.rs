@@ -311,7 +311,7 @@ async fn a_folder_with_links_is_pulled_into_and_pushed() -> Result<()> {
     ensure!(code == 0, "{code} {out}{err}");
     untouched()?;
     let (code, out, err) = run(system, &["packages", "push", place, "--server", &server]).await?;
-    ensure!(code != 0 && err.contains("sub") && err.contains("no link"), "{code} {out}{err}");
+    ensure!(code != 0 && err.contains("sub") && err.contains("cannot contain links"), "{code} {out}{err}");
     untouched()
 }
 
