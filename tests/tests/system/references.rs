@@ -200,7 +200,7 @@ async fn contexts_reach_no_other_namespace() -> Result<()> {
     ] {
         scene.thief.create::<Context>(name, &context).await?;
         let mut spec = json!({"context": name, "componentDescriptor": component, "blueprint": {"ref": {"resourceName": "b"}}});
-        if words.starts_with("lies") {
+        if words.starts_with("is in another") {
             // The trusted keys are looked up only for a component, so the Installation needs one.
             let base = "eu.gcr.io/gardener-project/landscaper/tutorials/components";
             spec["componentDescriptor"] = json!({"ref": {
@@ -287,7 +287,8 @@ async fn packages_reach_no_other_namespace() -> Result<()> {
     let scene = Scene::new(system, "reaching-by-package").await?;
     let of_repository = |repository: &Repository| words_of(repository.status.as_ref());
     for (name, secret) in [("secret", "prize".to_owned()), ("secret-way", scene.way("secrets"))] {
-        let git = json!({"repo": "https://git.example.org/a.git", "secretRef": {"name": secret}});
+        let git =
+            json!({"repo": format!("https://git.example.org/{name}.git"), "secretRef": {"name": secret}});
         let object = json!({"spec": {"type": "git", "git": git}});
         scene.refused(name, &object, "not found", of_repository).await?;
     }
