@@ -50,8 +50,8 @@ pub use naming::{hashed_name, plain_name};
 pub use package::{
     Actor, Approval, Creation, CreationError, Deletion, Package, Refusal, Repositories, Source, Transition,
     approvable, approval, check_content_change, check_creation, check_names, check_new_lifecycle,
-    check_spec_change, check_version, deletion, latest, next_revision, next_workspace, revision_name,
-    transition, unmet_gates,
+    check_spec_change, check_version, deletion, has_policy, latest, next_revision, next_workspace,
+    revision_name, transition, unmet_gates,
 };
 pub use preview::{
     Changed, Created, Deleted, Fate, Field, Preview, Refused, ReleasedRevision, SetPreview, Site,

@@ -12,7 +12,7 @@ use std::str::Chars;
 
 use groundwork_api::{GitLock, Lifecycle, PackageRevision, PackageVariant, Repository};
 
-pub use approval::{Approval, approval};
+pub use approval::{Approval, approval, has_policy};
 pub use creation::{Creation, CreationError, Source, check_creation, check_names};
 pub use lifecycle::{
     Actor, Deletion, Refusal, Transition, approvable, check_content_change, check_new_lifecycle,

@@ -31,11 +31,17 @@ pub enum Approval {
     Invalid(String),
 }
 
+/// Reports whether a revision has a policy and is not published. Only then the other revisions of its
+/// package need to be read, which may be thousands.
+pub fn has_policy(revision: &PackageRevision) -> bool {
+    let is_open = matches!(revision.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
+    is_open && revision.annotations().contains_key(POLICY)
+}
+
 /// Decides about a draft or a proposed revision. `of_package` are all revisions of its package.
 pub fn approval(revision: &PackageRevision, of_package: &[PackageRevision], now: &Time) -> Approval {
     let annotation = |name: &str| revision.annotations().get(name).map(String::as_str);
-    let is_open = matches!(revision.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
-    let Some(policy) = annotation(POLICY).filter(|_| is_open) else { return Approval::None };
+    let Some(policy) = annotation(POLICY).filter(|_| has_policy(revision)) else { return Approval::None };
     let policy = match policy {
         INITIAL => INITIAL,
         ALWAYS => ALWAYS,

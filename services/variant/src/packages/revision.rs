@@ -10,7 +10,7 @@ use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{
     ApiError, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
-use groundwork_fleet::{Approval, approval};
+use groundwork_fleet::{Approval, approval, has_policy};
 use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::git::{Actor, GitRepository, Revision, StoreError};
 use jiff::Timestamp;
@@ -160,6 +160,9 @@ impl Changed {
         // Content and lifecycle are those of git; annotations and age those of the object.
         let mut present = self.revision.object(&place);
         present.metadata = object.metadata.clone();
+        if !has_policy(&present) {
+            return Ok(None);
+        }
         let snapshot = repository.snapshot();
         let of_package = snapshot.revisions.values().filter(|found| found.package == self.revision.package);
         let of_package: Vec<PackageRevision> = of_package.map(|found| found.object(&place)).collect();
