@@ -31,8 +31,8 @@ pub enum Approval {
     Invalid(String),
 }
 
-/// Reports whether a revision has a policy and is not published. Only then the other revisions of its
-/// package need to be read, which may be thousands.
+/// Reports whether a revision has a policy and is not published. Only then the other revisions of
+/// its package need to be read, which may be thousands.
 pub fn has_policy(revision: &PackageRevision) -> bool {
     let is_open = matches!(revision.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
     is_open && revision.annotations().contains_key(POLICY)
