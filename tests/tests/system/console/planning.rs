@@ -55,7 +55,7 @@ async fn what_is_wrong_is_told_beside_it(admin: &mut Browser) -> Result<()> {
     let pod = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: <b>x</b>}\n";
     for (namespace, objects, told) in [
         ("team", "a: [", "Line 1: malformed YAML"),
-        ("", NO_RULES, "Line 1: ComponentVersionOverwrites my-overwrites names no namespace"),
+        ("", NO_RULES, "Line 1: ComponentVersionOverwrites my-overwrites has no namespace"),
         ("team", pod, "Line 5: Pod &lt;b&gt;x&lt;/b&gt;"),
     ] {
         let answer = planned(admin, PATH, namespace, objects).await?;
