@@ -234,7 +234,10 @@ fn validate(arguments: &ValidateArguments) -> Ending {
     if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Ending::Failed;
     }
-    stdout::write(&format!("{count} objects are valid\n"))
+    match count {
+        1 => stdout::write("1 object is valid\n"),
+        count => stdout::write(&format!("{count} objects are valid\n")),
+    }
 }
 
 fn show(format: ListFormat, variants: &[PackageVariant]) -> String {

@@ -135,3 +135,19 @@ fn folders_that_cannot_be_used() {
     assert_eq!(run.code, 2);
     assert!(run.err.contains("cannot read /nowhere/at/all: "), "{}", run.err);
 }
+
+/// Functions in images need a program that runs containers, which the error names.
+#[test]
+fn functions_in_images() {
+    let text = kptfile("  - {image: \"r.example/f:v1\"}\n");
+    let package = folder(&[("Kptfile", &text), ("a.yaml", CM)]);
+    let run = render(&package, &[]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("function \"r.example/f:v1\" is not available"), "{}", run.err);
+    let run = render(&package, &["--function-runner", "http://127.0.0.1:1"]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("failed to evaluate function \"r.example/f:v1\""), "{}", run.err);
+    let run = render(&package, &["--function-runner", "nowhere at all"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("--function-runner: "), "{}", run.err);
+}

@@ -353,3 +353,30 @@ fn targets_are_not_injected_by_themselves() {
         assert!(kptfile.contains(says), "{kptfile}");
     }
 }
+
+/// Rules are checked without a cluster, each at its place in the file.
+#[test]
+fn manifests_are_validated() {
+    let validate = |input: &str| groundwork(&["variants", "validate", "-f", "-"], input);
+    let variant = "apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata: {namespace: fleet, name: dns}\nspec:\n  \
+                   upstream: {repo: catalog, package: dns, workspaceName: main}\n  downstream: {repo: edge, package: dns}\n";
+    let set = set("  - repositories:\n    - {name: cluster-01}\n");
+    let run = validate(&format!("{variant}---\n{set}"));
+    assert_eq!((run.code, run.out.as_str()), (0, "2 objects are valid\n"), "{}", run.err);
+
+    let wrong = variant.replace("downstream: {repo: edge, package: dns}", "adoptionPolicy: adoptAll");
+    let run = validate(&format!("{wrong}---\n{}", set.replace("package: foo, ", "")));
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    for part in [
+        "PackageVariant fleet/dns: missing required field spec.downstream",
+        "PackageVariant fleet/dns: spec.adoptionPolicy field can only be",
+        "PackageVariantSet fleet/example: ",
+        "standard input:6:3",
+    ] {
+        assert!(run.err.contains(part), "{part}: {}", run.err);
+    }
+    let run = validate("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("neither a PackageVariant nor a PackageVariantSet"), "{}", run.err);
+    assert_eq!(validate("kind: [\n").code, 2);
+}
