@@ -132,6 +132,7 @@ pub fn merge(strategy: Strategy, versions: Versions<'_>) -> Result<Merged, Merge
     let mut merge = Merge {
         trees,
         made,
+        brings_objects: false,
         ignored: [Ignored::of(local), Ignored::of(updated)],
         crds: trees.crds(),
         merged: Merged::default(),
@@ -139,8 +140,9 @@ pub fn merge(strategy: Strategy, versions: Versions<'_>) -> Result<Merged, Merge
     match strategy {
         Strategy::ResourceMerge => {
             merge.resources()?;
-            let doubled = twins::doubled(local, &merge.merged.files);
-            merge.merged.warnings.extend(doubled);
+            if merge.brings_objects {
+                merge.merged.warnings.extend(twins::doubled(local, &merge.merged.files));
+            }
         }
         Strategy::ForceDeleteReplace => merge.replace()?,
         Strategy::CopyMerge => merge.copy()?,
@@ -200,6 +202,9 @@ const TREES: [&str; 3] = ["original", "updated", "local"];
 struct Merge<'a> {
     trees: Trees<'a>,
     made: Option<&'a Package>,
+    /// True if the upstream has added an object. Only then two files may have the same one, and all
+    /// files are read again to find it.
+    brings_objects: bool,
     ignored: [Ignored; 2],
     crds: Schemas,
     merged: Merged,
@@ -268,7 +273,10 @@ impl<'a> Merge<'a> {
                 continue;
             }
             match (has(original), has(updated), has(local)) {
-                (false, true, false) => self.take(updated, &files),
+                (false, true, false) => {
+                    self.take(updated, &files);
+                    self.brings_objects = true;
+                }
                 (false, false, true) => self.take(local, &files),
                 (true, _, false) | (false, false, false) => {}
                 (true, false, true) => {
@@ -333,8 +341,9 @@ impl<'a> Merge<'a> {
         for path in whole {
             let [original, updated, local] = self.trees.texts(path);
             let made = self.made.and_then(|made| made.get(path)).map(String::as_str);
-            // A file that functions have written is as good as the original.
-            let original = if made.is_some() && made == local { local } else { original };
+            // A file that functions have written is as good as the original, once that changes.
+            let is_made = made.is_some() && made == local && original != updated;
+            let original = if is_made { local } else { original };
             if let Some(text) = whole_file([original, updated, local]) {
                 self.merged.files.insert(path.to_owned(), text.to_owned());
             }

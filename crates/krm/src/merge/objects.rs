@@ -128,7 +128,10 @@ fn merge_object(
         _ => false,
     };
     let (position, mut document, is_local) = match (original, updated, local) {
-        (None, Some((position, document)), None) => (position, document.clone(), false),
+        (None, Some((position, document)), None) => {
+            merge.brings_objects = true;
+            (position, document.clone(), false)
+        }
         (_, _, None) => return Ok(None),
         (Some((_, original)), None, Some((_, local)))
             if is_same(&original.root, &local.root) || merge.has_made(path, &local.root) =>
