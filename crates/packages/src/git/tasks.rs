@@ -236,7 +236,15 @@ impl Store {
         local: &Revision,
         update: &Update,
     ) -> Result<(Content, Warnings), StoreError> {
-        let made = repository.made(local)?;
+        // The other strategies take the upstream's files anyway.
+        let made = match update.strategy {
+            Strategy::ResourceMerge | Strategy::FastForward => match repository.made(local) {
+                // An earlier revision that cannot be read must not block an upgrade.
+                Err(StoreError::Refused(_)) => None,
+                made => made?,
+            },
+            Strategy::ForceDeleteReplace | Strategy::CopyMerge => None,
+        };
         let local = repository.content(local)?;
         let original = self.original(namespace, &update.original)?;
         let (source, upstream) = self.revision(namespace, &update.upstream)?;
