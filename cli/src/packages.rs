@@ -3,9 +3,11 @@
 
 mod approval;
 mod content;
+mod discovery;
 mod porch;
 mod removal;
 mod render;
+mod repositories;
 mod revisions;
 
 use clap::{Args, Subcommand};
@@ -73,11 +75,14 @@ enum PackagesCommand {
     Init(content::InitArguments),
     /// Make a draft that merges upstream changes into a published revision.
     ///
-    /// Exit code 1: the three versions cannot be merged, or the merged package cannot be rendered;
-    /// no draft is made.
+    /// With --discover, lists the packages whose upstream has published a newer revision. Exit code
+    /// 1: the three versions cannot be merged, or the merged package cannot be rendered; no draft
+    /// is made.
     Upgrade(content::UpgradeArguments),
     /// Print the differences between two package revisions.
     Diff(content::DiffArguments),
+    /// Add, list, sync and remove Repositories: the places of packages in git.
+    Repositories(repositories::RepositoriesArguments),
 }
 
 pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
@@ -100,5 +105,6 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
         PackagesCommand::Init(arguments) => content::init(arguments),
         PackagesCommand::Upgrade(arguments) => content::upgrade(arguments),
         PackagesCommand::Diff(arguments) => content::diff(arguments),
+        PackagesCommand::Repositories(arguments) => repositories::run(arguments),
     }
 }

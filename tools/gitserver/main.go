@@ -1,7 +1,8 @@
-// Command gitserver serves the bare repositories of a folder over http and ssh, for tests.
+// Command gitserver serves the bare repositories of a folder over http, https and ssh, for tests.
 //
 // The transports are those of real servers: git's own http-backend behind Go's CGI handler, and git's own
-// upload-pack and receive-pack behind an SSH server that lets in by public key.
+// upload-pack and receive-pack behind an SSH server that lets in by public key. The certificate for https is
+// from an authority of its own. A forward proxy records the hosts that it connects to.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/subtle"
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"flag"
@@ -26,7 +28,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-const version = "1.0.0"
+const version = "1.1.0"
 
 type server struct {
 	root  string
@@ -40,6 +42,9 @@ func main() {
 	root := flag.String("root", ".", "folder with the repositories")
 	httpAddress := flag.String("http", "", "address of the http server")
 	sshAddress := flag.String("ssh", "", "address of the ssh server")
+	httpsAddress := flag.String("https", "", "address of the https server; the certificate of its authority is written to ca.crt")
+	proxyAddress := flag.String("proxy", "", "address of a forward proxy; the hosts that it connects to are written to proxy.log")
+	proxyUser := flag.String("proxy-user", "", "NAME:PASSWORD that the proxy asks for; without it, everybody is let through")
 	user := flag.String("user", "", "NAME:PASSWORD that http asks for; without it, everybody is let in")
 	token := flag.String("token", "", "bearer token that http accepts as well")
 	keys := flag.String("keys", "", "folder: host and client keys are made there, with a known_hosts file")
@@ -63,6 +68,20 @@ func main() {
 		listener, err := net.Listen("tcp", *httpAddress)
 		check(err)
 		go func() { failures <- http.Serve(listener, s) }()
+	}
+	if *httpsAddress != "" {
+		config, err := tlsConfig(filepath.Join(*keys, "ca.crt"), *httpsAddress)
+		check(err)
+		listener, err := tls.Listen("tcp", *httpsAddress, config)
+		check(err)
+		go func() { failures <- http.Serve(listener, s) }()
+	}
+	if *proxyAddress != "" {
+		forward, err := newProxy(filepath.Join(*keys, "proxy.log"), *proxyUser)
+		check(err)
+		listener, err := net.Listen("tcp", *proxyAddress)
+		check(err)
+		go func() { failures <- http.Serve(listener, forward) }()
 	}
 	check(<-failures)
 }

@@ -24,6 +24,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
+use super::discovery;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::folder::Folder;
@@ -164,15 +165,20 @@ pub(super) struct InitArguments {
 #[derive(Debug, Args)]
 pub(super) struct UpgradeArguments {
     /// Name of the published package revision that the draft starts from.
-    revision: String,
+    #[arg(required_unless_present = "discover")]
+    revision: Option<String>,
 
     /// Name of the published upstream revision to upgrade to.
-    #[arg(long, value_name = "NAME")]
-    upstream: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "discover")]
+    upstream: Option<String>,
 
     /// Name that distinguishes the draft from others of its package.
-    #[arg(long, value_name = "NAME")]
-    workspace: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "discover")]
+    workspace: Option<String>,
+
+    /// List the packages that could be upgraded, and change nothing.
+    #[arg(long, conflicts_with_all = ["revision", "upstream", "workspace", "strategy"])]
+    discover: bool,
 
     /// Strategy for changes that both sides have made.
     #[arg(long, value_name = "NAME", default_value = "resource-merge", value_parser = strategies())]
@@ -490,13 +496,18 @@ pub(super) fn init(arguments: &InitArguments) -> Ending {
 
 /// Creates a draft that starts from a revision and takes in the changes of its upstream.
 pub(super) fn upgrade(arguments: &UpgradeArguments) -> Ending {
+    if arguments.discover {
+        return discovery::discover(&arguments.namespace);
+    }
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
-        let from = store.name(&arguments.namespace, &arguments.revision);
-        let target = store.next(&from, &arguments.workspace).await?;
+        // Clap requires these without `--discover`.
+        let given = |argument: &Option<String>| argument.clone().unwrap_or_default();
+        let from = store.name(&arguments.namespace, &given(&arguments.revision));
+        let target = store.next(&from, &given(&arguments.workspace)).await?;
         let source = UpgradeSource {
             revision: from.name.clone(),
-            upstream: arguments.upstream.clone(),
+            upstream: given(&arguments.upstream),
             strategy: arguments.strategy.clone(),
         };
         store.create(&from.namespace, target, create_request::Source::Upgrade(source)).await.or_else(failed)

@@ -60,10 +60,15 @@ pub(super) fn remove(arguments: &RemoveArguments, verb: Verb) -> Ending {
         let mut names = Vec::new();
         for name in &change.names {
             let made = match *force {
-                true => Vec::new(),
-                // Users may have the right to change a revision, and none to list the others.
-                false => made_of(&cluster, &namespace, name).await.unwrap_or_default(),
+                true => Ok(Vec::new()),
+                false => made_of(&cluster, &namespace, name).await,
             };
+            // Users may have the right to change a revision, and none to list the others.
+            let made = made.unwrap_or_else(|error| {
+                let text = format!("{name}: cannot check whether other packages were made of it: {error}");
+                diagnostic::print(&[Diagnostic::warning(text)]);
+                Vec::new()
+            });
             if made.is_empty() {
                 names.push(name.clone());
                 continue;

@@ -262,7 +262,8 @@ pub(super) async fn all<K>(
     parameters: ListParams,
 ) -> Result<Vec<K>, LiveError>
 where
-    K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+    K: api::Kind
+        + kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
         + Clone
         + std::fmt::Debug
         + serde::de::DeserializeOwned,
@@ -277,7 +278,7 @@ where
     loop {
         let page = api.list(&parameters).await.map_err(|error| LiveError::Watch {
             verb: "list",
-            plural: "packagerevisions",
+            plural: K::PLURAL,
             namespace: namespace.unwrap_or("(all)").to_owned(),
             is_final: live::is_final(&error),
             problem: groundwork_telemetry::innermost_cause(&error),

@@ -60,6 +60,10 @@ pub mod annotation {
     pub const PUSH_ON_RENDER_FAILURE: &str = "porch.kpt.dev/push-on-render-failure";
     /// Marks a draft on a Porch server that does not have all changes of its variant yet.
     pub const UNFINISHED: &str = "groundwork/unfinished";
+    /// Keeps the upstream of a variant, or of all variants of a set, at the last resolved revision.
+    pub const PAUSE_UPSTREAM: &str = "groundwork/pause-upstream";
+    /// Tag that the upstream revision in the spec of a variant or a set follows.
+    pub const FOLLOW_TAG: &str = "groundwork/follow-tag";
 }
 
 /// Values of [`annotation::OPERATION`].

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use groundwork_cel::{
-    Compiler, Declarations, Declared, EvalError, Host, Key, Map, Patterns, Program, STACK, Size, Sizes,
-    Value, check_form,
+    Compiler, Declarations, Declared, EvalError, Host, Key, Patterns, Program, STACK, Size, Sizes, Value,
+    check_form,
 };
 use serde_json::Value as Json;
 
@@ -110,14 +110,14 @@ struct Shown<'o> {
 
 impl<'o> Shown<'o> {
     fn new(object: &'o Json, patterns: &'o Patterns) -> Self {
-        Self { object, value: value(object), patterns, sizes: RefCell::default() }
+        Self { object, value: Value::from(object), patterns, sizes: RefCell::default() }
     }
 
     fn size(&self, pointer: &str) -> Option<Size> {
         if let Some(size) = self.sizes.borrow().get(pointer) {
             return Some(*size);
         }
-        let found = size(self.object.pointer(pointer)?);
+        let found = Size::from(self.object.pointer(pointer)?);
         self.sizes.borrow_mut().insert(pointer.to_owned(), found);
         Some(found)
     }
@@ -148,37 +148,6 @@ impl Host for Shown<'_> {
 
     fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
         self.patterns.matches(text, pattern)
-    }
-}
-
-/// Converts a value. Numbers become ints where they fit, as in objects that Go programs read.
-fn value(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::Null,
-        Json::Bool(truth) => Value::Bool(*truth),
-        Json::Number(number) => match number.as_i64() {
-            Some(whole) => Value::Int(whole),
-            None => Value::Double(number.as_f64().unwrap_or_default()),
-        },
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(elements) => Value::List(Arc::new(elements.iter().map(value).collect())),
-        Json::Object(members) => {
-            let members =
-                members.iter().map(|(name, member)| (Key::String(Arc::from(name.as_str())), value(member)));
-            Value::Map(Arc::new(members.collect::<Map>()))
-        }
-    }
-}
-
-fn size(json: &Json) -> Size {
-    let own = Size { bytes: 0, elements: 1 };
-    match json {
-        Json::Null | Json::Bool(_) | Json::Number(_) => Size::SMALL,
-        Json::String(text) => Size::text(text.len()),
-        Json::Array(elements) => elements.iter().fold(own, |sum, element| sum.plus(size(element))),
-        Json::Object(members) => members
-            .iter()
-            .fold(own, |sum, (name, member)| sum.plus(Size::text(name.len())).plus(size(member))),
     }
 }
 

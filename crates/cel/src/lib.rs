@@ -17,6 +17,7 @@ mod cost;
 mod declarations;
 mod eval;
 mod functions;
+mod json;
 mod limits;
 mod operators;
 mod patterns;

@@ -21,7 +21,12 @@ pub struct Time {
 }
 
 impl Time {
-    pub(crate) fn from_seconds(seconds: i64) -> Result<Self, EvalError> {
+    /// Creates an instant from the seconds since 1970, in UTC.
+    ///
+    /// # Errors
+    ///
+    /// The year is not one of 1 to 9999.
+    pub fn from_seconds(seconds: i64) -> Result<Self, EvalError> {
         Self { seconds, nanoseconds: 0, offset: 0 }.checked()
     }
 

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::metadata::annotation::PAUSE_UPSTREAM as PAUSE;
 use groundwork_api::{
     Kind as _, ObjectMeta, OwnerReference, PackageVariant, PackageVariantSet, ResourceExt as _,
 };
 
 use crate::expand::{ExpandError, Expansion, Variant};
 use crate::naming::{hashed_name, plain_name};
+use crate::upstream::{PAUSED_BY_SET, is_paused};
 
 /// Label of a child with the UID of its set.
 pub const OWNER_LABEL: &str = "config.porch.kpt.dev/packagevariantset";
@@ -183,6 +185,7 @@ pub fn child(set: &PackageVariantSet, name: &str, variant: &Variant) -> PackageV
             // The finalizer is there from the start, so that no child can be deleted without its
             // deletion policy.
             finalizers: Some(vec![FINALIZER.to_owned()]),
+            annotations: is_paused(set).then(|| [(PAUSE.to_owned(), PAUSED_BY_SET.to_owned())].into()),
             ..ObjectMeta::default()
         },
         spec: variant.spec.clone(),
@@ -202,10 +205,12 @@ fn owner(set: &PackageVariantSet, uid: String) -> OwnerReference {
 }
 
 /// Returns the update of a child, if it needs one. The set resets the spec, and restores an owner
-/// reference that was lost. Labels and annotations belong to users, so they stay.
+/// reference that was lost. Labels and annotations belong to users, so they stay, but for the pause
+/// that the set itself has written.
 fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) -> Option<Action> {
     let mut wanted = child.clone();
     wanted.spec = variant.spec.clone();
+    set_pause(set, &mut wanted);
     if controller(child).is_none() {
         let owners = wanted.metadata.owner_references.get_or_insert_default();
         let uid = set.uid().unwrap_or_default();
@@ -213,7 +218,19 @@ fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) ->
         owners.push(owner(set, uid));
         return Some(Action::Adopt(Box::new(wanted)));
     }
-    (wanted.spec != child.spec).then(|| Action::Update(Box::new(wanted)))
+    let is_changed = wanted.spec != child.spec || is_paused(&wanted) != is_paused(child);
+    is_changed.then(|| Action::Update(Box::new(wanted)))
+}
+
+/// Pauses a child of a paused set, and ends the pause with that of the set. A user's own pause of
+/// the child stays.
+fn set_pause(set: &PackageVariantSet, child: &mut PackageVariant) {
+    let is_by_set = child.annotations().get(PAUSE).is_some_and(|value| value == PAUSED_BY_SET);
+    match (is_paused(set), is_paused(child)) {
+        (true, false) => drop(child.annotations_mut().insert(PAUSE.to_owned(), PAUSED_BY_SET.to_owned())),
+        (false, true) if is_by_set => drop(child.annotations_mut().remove(PAUSE)),
+        _ => {}
+    }
 }
 
 /// Returns the text of a needed confirmation: a mistyped label must not propose the deletion of

@@ -2,6 +2,7 @@
 
 mod base;
 mod freshness;
+mod newer;
 mod release;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use crate::error::VariantError;
 use crate::package::{Package, UNNUMBERED, by_workspace, is_published, number};
 
 pub use base::{Base, base};
-pub use freshness::{Freshness, derives_from, freshness, is_made_of};
+pub use freshness::{Freshness, derives_from, equal_content, freshness, is_made_of};
+pub use newer::{Upgradable, upgradable};
 pub use release::{Release, Withdrawal, deletes, release};
 
 /// Revisions of a namespace, sorted from the point of view of one variant (`packagevariants.md`

@@ -1,14 +1,12 @@
 //! Tags that the spec of a variant or a set follows (`packagevariants.md` 12.1).
 
+pub use groundwork_api::metadata::annotation::FOLLOW_TAG;
 use groundwork_api::{IntOrString, PackageRevision, Upstream};
 
 use crate::git::Git;
 use crate::package::{Repositories, UNNUMBERED, number};
 use crate::revision::{Revision, fixed_revision, revision, written};
 use crate::upstream::{Unresolved, find};
-
-/// Annotation with the tag that `spec.upstream.revision` follows.
-pub const FOLLOW_TAG: &str = "groundwork/follow-tag";
 
 /// Move of the spec to the revision that a tag points to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,8 +39,8 @@ pub use attributes::Attributes;
 pub use bundle::{Bundle, Expanded, NamedSpec, ObjectError};
 pub use children::{Action, FINALIZER, OWNER_LABEL, Plan, child, is_child, plan};
 pub use downstream::{
-    Adoption, Base, Freshness, Release, Selection, Withdrawal, base, deletes, derives_from, freshness,
-    is_made_of, is_owned, orphaned, owner_reference, release, select,
+    Adoption, Base, Freshness, Release, Selection, Upgradable, Withdrawal, base, deletes, derives_from,
+    equal_content, freshness, is_made_of, is_owned, orphaned, owner_reference, release, select, upgradable,
 };
 pub use error::{Retry, VariantError, retry, variant_conditions};
 pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
@@ -48,10 +48,10 @@ pub use follow::{FOLLOW_TAG, Follow, FollowError, follow};
 pub use git::{Git, normalized};
 pub use naming::{hashed_name, plain_name};
 pub use package::{
-    Actor, Approval, Creation, CreationError, Deletion, Package, Refusal, Repositories, Source, Transition,
-    approvable, approval, check_content_change, check_creation, check_names, check_new_lifecycle,
-    check_spec_change, check_version, deletion, has_policy, latest, next_revision, next_workspace,
-    revision_name, transition, unmet_gates,
+    Actor, Approval, Creation, CreationError, Deletion, Package, RULE, Refusal, Repositories, Rule, Ruling,
+    Source, Transition, approvable, approval, check_content_change, check_creation, check_names,
+    check_new_lifecycle, check_spec_change, check_version, deletion, has_policy, highest_workspace, latest,
+    next_revision, next_workspace, revision_name, transition, unmet_gates,
 };
 pub use preview::{
     Changed, Created, Deleted, Fate, Field, Preview, Refused, ReleasedRevision, SetPreview, Site,
@@ -59,7 +59,7 @@ pub use preview::{
 };
 pub use revision::{fixed_revision, reference};
 pub use status::{Observed, conditions};
-pub use upstream::{Resolved, Unresolved, resolve, resolve_upstream};
+pub use upstream::{Resolved, Unresolved, is_paused, resolve, resolve_upstream};
 pub use upstreams::{revision_set_names, upstream_packages, validate_revision_set};
 pub use validate::validate_set;
 pub use variant::validate_variant;

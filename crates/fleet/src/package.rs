@@ -4,6 +4,7 @@
 mod approval;
 mod creation;
 mod lifecycle;
+mod rule;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ pub use lifecycle::{
     Actor, Deletion, Refusal, Transition, approvable, check_content_change, check_new_lifecycle,
     check_spec_change, check_version, deletion, transition, unmet_gates,
 };
+pub use rule::{RULE, Rule, Ruling};
 
 /// Value of `spec.revision` for revisions without a number: the head of a branch, and tags.
 pub(crate) const UNNUMBERED: i64 = -1;
@@ -110,6 +112,14 @@ pub(crate) fn commit(revision: &PackageRevision) -> Option<&str> {
 /// Returns the object name of a revision (`packagevariants.md` 1.5).
 pub fn revision_name(package: Package<'_>, workspace: &str) -> String {
     format!("{}.{}.{workspace}", package.repository, package.path.replace('/', "."))
+}
+
+/// Returns the highest number of a workspace in these names of revisions of the package; 0 without
+/// one.
+pub fn highest_workspace<'a>(package: Package<'_>, names: impl Iterator<Item = &'a str>) -> u32 {
+    let prefix = revision_name(package, WORKSPACE_PREFIX);
+    let numbers = names.filter_map(|name| name.strip_prefix(&prefix)?.parse::<u32>().ok());
+    numbers.max().unwrap_or_default()
 }
 
 /// Returns the workspace of the next revision that a variant makes (`packagevariants.md` 2.6).
@@ -244,6 +254,14 @@ pub(crate) mod tests {
         ] {
             assert_eq!(next(places, high_water), expected, "{places:?}");
         }
+    }
+
+    #[test]
+    fn numbers_in_names() {
+        let highest = |names: &[&str]| highest_workspace(DNS, names.iter().copied());
+        assert_eq!(highest(&[]), 0);
+        assert_eq!(highest(&["edge.net.dns.packagevariant-2", "edge.net.dns.packagevariant-10"]), 10);
+        assert_eq!(highest(&["edge.dns.packagevariant-7", "edge.net.dns.mine-8", "edge.net.dns"]), 0);
     }
 
     /// V-056: a revision gets its number at its approval. Placeholders, tags and drafts have none,

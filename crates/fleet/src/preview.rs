@@ -8,6 +8,7 @@ mod fields;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use groundwork_api::metadata::annotation::PAUSE_UPSTREAM;
 use groundwork_api::{
     ObjectMeta, OwnerReference, PackageRevision, PackageVariant, PackageVariantSet, PackageVariantSpec,
     ResourceExt as _,
@@ -341,6 +342,11 @@ fn changes(before: &PackageVariant, after: &PackageVariant) -> Vec<Field> {
     let shown = |variant: &PackageVariant| {
         let owners = ObjectMeta {
             owner_references: variant.metadata.owner_references.clone(),
+            // The only annotation that sets write.
+            annotations: variant
+                .annotations()
+                .get(PAUSE_UPSTREAM)
+                .map(|value| [(PAUSE_UPSTREAM.to_owned(), value.clone())].into()),
             ..ObjectMeta::default()
         };
         [

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
+use groundwork_api::metadata::annotation::PAUSE_UPSTREAM as PAUSE;
 use groundwork_api::{
-    GitLock, IntOrString, Lifecycle, PackageRevision, PackageVariant, ResolvedUpstream, ResourceExt as _,
-    Time, Upstream,
+    GitLock, IntOrString, Lifecycle, PackageRevision, PackageVariant, ResolvedUpstream, ResourceExt, Time,
+    Upstream,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +18,20 @@ use crate::revision::{Revision, revision, written};
 /// Annotation of a published revision with the names of the tags that point to it, separated by
 /// commas.
 const FLOATING_TAGS: &str = "groundwork/floating-tags";
-/// Annotation of a variant that keeps its upstream at the last resolved revision.
-const PAUSE: &str = "groundwork/pause-upstream";
+/// Value of the annotation that users write.
+const PAUSED: &str = "true";
+/// Value of the annotation that a set writes on its variants.
+pub(crate) const PAUSED_BY_SET: &str = "by-set";
+
+/// Reports whether the value of the annotation `groundwork/pause-upstream` pauses a variant.
+fn is_pause(value: &str) -> bool {
+    matches!(value, PAUSED | PAUSED_BY_SET)
+}
+
+/// Reports whether the annotations of a variant or a set pause it.
+pub fn is_paused(object: &impl ResourceExt) -> bool {
+    object.annotations().get(PAUSE).is_some_and(|value| is_pause(value))
+}
 
 /// Reason why an upstream does not resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -127,11 +140,22 @@ pub fn resolve_upstream<'a>(
         Some(kept) => {
             let mut found = find_again(kept, upstream, revisions)?;
             let name = found.revision.name_any();
-            found.warnings.push(format!("annotation {PAUSE} keeps the upstream at {name:?}"));
+            let of_set = match variant.annotations().get(PAUSE).map(String::as_str) {
+                Some(PAUSED_BY_SET) => " of its set",
+                _ => "",
+            };
+            found.warnings.push(format!("annotation {PAUSE}{of_set} keeps the upstream at {name:?}"));
             found
         }
         None => find(upstream, revisions, repositories, git)?,
     };
+    if let Some(value) =
+        variant.annotations().get(PAUSE).filter(|value| !is_pause(value) && *value != "false")
+    {
+        resolved
+            .warnings
+            .push(format!("annotation {PAUSE} has no effect: it is {value:?}, and must be {PAUSED:?}"));
+    }
     let found = resolved.revision;
     if let Some(commit) = unchanged(variant, found, git) {
         resolved.commit = Some(commit);
@@ -158,9 +182,8 @@ fn unchanged(variant: &PackageVariant, found: &PackageRevision, git: &Git<'_>) -
 
 /// Returns the last resolved upstream of a paused variant.
 fn paused(variant: &PackageVariant) -> Option<&ResolvedUpstream> {
-    let is_paused = variant.annotations().get(PAUSE).is_some_and(|value| value == "true");
     let kept = variant.status.as_ref()?.upstream.as_ref()?;
-    (is_paused && (kept.name.is_some() || kept.revision.is_some())).then_some(kept)
+    (is_paused(variant) && (kept.name.is_some() || kept.revision.is_some())).then_some(kept)
 }
 
 /// Finds the revision of a paused variant again, whatever its spec is by now. The name identifies

@@ -8,6 +8,7 @@
 //! An unchanged document keeps its bytes. A changed document is laid out as kpt's tools do it, and
 //! keeps its comments, order and quotes.
 
+mod changes;
 mod comments;
 mod content;
 mod crd;
@@ -27,6 +28,7 @@ mod render;
 mod schema;
 mod value;
 
+pub use changes::{Change, Changes, FileChange, ObjectChange, changes};
 pub use comments::copy_comments;
 pub use content::same_content;
 pub use creation::{

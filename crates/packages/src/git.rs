@@ -8,6 +8,7 @@
 //! This crate never talks to a cluster. Its operations block on the disk, on the program `git` and
 //! on the network.
 
+mod access;
 mod address;
 mod batch;
 mod clone;
@@ -50,6 +51,7 @@ mod tasks_tests;
 #[cfg(test)]
 mod testing;
 
+pub use access::{Access, Credentials, Proxy, ProxyError};
 pub use draft::{Committed, Staged};
 pub use error::StoreError;
 pub use functions::{Functions, SharedRunner};
@@ -59,7 +61,7 @@ pub use message::Owner;
 pub use meters::Meters;
 pub use names::{check_file_names, check_files};
 pub use objects::{Content, Files};
-pub use remote::{Credentials, RemoteOptions};
+pub use remote::RemoteOptions;
 pub use repository::{Actor, GitRepository};
 pub use revision::{Facts, Revision, RevisionPlace};
 pub use settings::{Settings, SettingsError};

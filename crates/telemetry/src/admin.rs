@@ -1,17 +1,13 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::extract::State;
 use axum::routing::get;
-use axum::serve::{IncomingStream, Listener};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use tokio::task::JoinHandle;
 
-use crate::ports::{Guest, Limits, Port, Visit};
+use crate::ports::{Limits, Port, serve};
 use crate::{Health, Metrics, TelemetryError};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,11 +43,9 @@ impl AdminServer {
         let router = Router::new()
             .route("/healthz", get(async || ([(CONTENT_TYPE, PLAIN)], "ok\n")))
             .route("/readyz", get(readyz).with_state(health))
-            .route("/metrics", get(serve_metrics).with_state(metrics))
-            .layer(from_fn(note_request))
-            .into_make_service_with_connect_info::<Asking>();
+            .route("/metrics", get(serve_metrics).with_state(metrics));
         let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(Door(port), router).await {
+            if let Err(error) = serve(port, router).await {
                 tracing::error!(%error, "the admin server failed");
             }
         });
@@ -69,43 +63,6 @@ impl Drop for AdminServer {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// Port in the form that axum listens on.
-struct Door(Port);
-
-impl Listener for Door {
-    type Io = Visit;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Visit, SocketAddr) {
-        let visit = self.0.accept().await;
-        let peer = visit.guest().peer();
-        (visit, peer)
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        Ok(self.0.address())
-    }
-}
-
-/// Client of a request.
-#[derive(Debug, Clone)]
-struct Asking(Guest);
-
-impl Connected<IncomingStream<'_, Door>> for Asking {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        Self(stream.io().guest().clone())
-    }
-}
-
-async fn note_request(
-    ConnectInfo(Asking(guest)): ConnectInfo<Asking>,
-    request: Request,
-    next: Next,
-) -> Response {
-    guest.has_asked();
-    next.run(request).await
 }
 
 type Answer = (StatusCode, [(http::HeaderName, &'static str); 1], String);

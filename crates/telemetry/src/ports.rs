@@ -10,10 +10,12 @@
 //! addresses without connections. If all places are taken, a new connection replaces the oldest one
 //! that has not sent a request yet. If all have sent one, the new connection is closed.
 
+mod http;
 mod places;
 mod port;
 mod visit;
 
+pub use http::serve;
 pub use places::{IsProxy, Limits, network_of};
 pub use port::Port;
 pub use visit::{Guest, Visit};

@@ -27,7 +27,11 @@ const CEL_SUM: &str = include_str!("../../../tools/cel/go.sum");
 const CEL_PROGRAM: &str = include_str!("../../../tools/cel/main.go");
 /// Checksums of the git server.
 const GIT_SERVER_SUM: &str = include_str!("../../../tools/gitserver/go.sum");
-const GIT_SERVER_PROGRAM: &str = include_str!("../../../tools/gitserver/main.go");
+const GIT_SERVER_PROGRAM: &str = concat!(
+    include_str!("../../../tools/gitserver/main.go"),
+    include_str!("../../../tools/gitserver/certificate.go"),
+    include_str!("../../../tools/gitserver/proxy.go")
+);
 
 /// Server, or the client program of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +52,7 @@ pub enum Server {
     Grpcurl,
     /// Go's template engine with sprig, which the tests compare ours with.
     GoTemplate,
-    /// git over http and ssh.
+    /// git over http, https and ssh, with a forward proxy.
     GitServer,
     /// Helm's library, which the tests compare our rendering of charts with.
     Helm,
@@ -206,7 +210,9 @@ impl Server {
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
             Self::Grpcurl => version >= Version(1, 8, 0),
-            Self::GoTemplate | Self::GitServer | Self::Helm | Self::Cel => version >= Version(1, 0, 0),
+            // Version 1.1 serves https and has a proxy.
+            Self::GitServer => version >= Version(1, 1, 0),
+            Self::GoTemplate | Self::Helm | Self::Cel => version >= Version(1, 0, 0),
         }
     }
 
@@ -218,7 +224,8 @@ impl Server {
             Self::NatsServer => "2.10.23 or later",
             Self::Registry => "2.8 or later",
             Self::Grpcurl => "1.8 or later",
-            Self::GoTemplate | Self::GitServer | Self::Helm | Self::Cel => "1.0 or later",
+            Self::GitServer => "1.1 or later",
+            Self::GoTemplate | Self::Helm | Self::Cel => "1.0 or later",
         }
     }
 }

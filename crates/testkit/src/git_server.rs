@@ -1,25 +1,32 @@
-//! Server of git repositories over http and ssh.
+//! Server of git repositories over http, https and ssh, with a forward proxy.
 
 use std::path::PathBuf;
 
 use crate::binaries::Server;
 use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports};
 
-/// User name for http.
+/// User name for http and https, and for the proxy.
 const USER: &str = "pat";
 
 /// Running server of the bare repositories below [`GitServer::root`]. Dropping it ends the server.
 #[derive(Debug)]
 pub struct GitServer {
     process: Process,
-    http: u16,
-    ssh: u16,
+    ports: Ports,
     password: String,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    http: u16,
+    https: u16,
+    ssh: u16,
+    proxy: u16,
+}
+
 impl GitServer {
-    /// Starts a server without repositories. It requires a user name and a password over http, and
-    /// a key over ssh.
+    /// Starts a server without repositories. It requires a user name and a password over http and
+    /// https and for its proxy, and a key over ssh.
     ///
     /// # Errors
     /// The binary is missing, or the server does not start.
@@ -30,7 +37,13 @@ impl GitServer {
     async fn start_once() -> Result<Self, StartError> {
         let server = Server::GitServer;
         let folder = folder(server)?;
-        let (http, ssh) = (free_port(server)?, free_port(server)?);
+        let ports = Ports {
+            http: free_port(server)?,
+            https: free_port(server)?,
+            ssh: free_port(server)?,
+            proxy: free_port(server)?,
+        };
+        let Ports { http, https, ssh, proxy } = ports;
         let password = format!("password-{http}");
         let path = folder.path().display().to_string();
         let process = Process::start(
@@ -40,13 +53,16 @@ impl GitServer {
                 format!("-root={path}"),
                 format!("-keys={path}"),
                 format!("-http=127.0.0.1:{http}"),
+                format!("-https=127.0.0.1:{https}"),
                 format!("-ssh=127.0.0.1:{ssh}"),
+                format!("-proxy=127.0.0.1:{proxy}"),
                 format!("-user={USER}:{password}"),
+                format!("-proxy-user={USER}:{password}"),
             ],
         )?;
         let request = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
         process.wait_until(async || answer(http, request).starts_with("HTTP/1.1 200")).await?;
-        Ok(Self { process, http, ssh, password })
+        Ok(Self { process, ports, password })
     }
 
     /// Returns the folder of the repositories.
@@ -56,15 +72,42 @@ impl GitServer {
 
     /// Returns the address of a repository over http.
     pub fn http(&self, name: &str) -> String {
-        format!("http://127.0.0.1:{}/{name}", self.http)
+        format!("http://127.0.0.1:{}/{name}", self.ports.http)
+    }
+
+    /// Returns the address of a repository over https.
+    pub fn https(&self, name: &str) -> String {
+        format!("https://127.0.0.1:{}/{name}", self.ports.https)
     }
 
     /// Returns the address of a repository over ssh.
     pub fn ssh(&self, name: &str) -> String {
-        format!("ssh://git@127.0.0.1:{}/{name}", self.ssh)
+        format!("ssh://git@127.0.0.1:{}/{name}", self.ports.ssh)
     }
 
-    /// Returns user name and password for http.
+    /// Returns the address of the proxy.
+    pub fn proxy(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.proxy)
+    }
+
+    /// Returns a line for each request to the proxy that it let through: the method and the host.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn proxied(&self) -> std::io::Result<Vec<String>> {
+        let log = std::fs::read_to_string(self.process.folder().join("proxy.log"))?;
+        Ok(log.lines().map(str::to_owned).collect())
+    }
+
+    /// Returns the certificate of the authority for https, in PEM.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn authority(&self) -> std::io::Result<String> {
+        std::fs::read_to_string(self.process.folder().join("ca.crt"))
+    }
+
+    /// Returns user name and password for http, https and the proxy.
     pub fn user(&self) -> (&str, &str) {
         (USER, &self.password)
     }

@@ -70,7 +70,7 @@ impl VariantHandler {
         if key.kind == Kind::of::<Repository>() {
             return packages::repository::handle(packages, &request).await;
         }
-        packages::revision::handle(packages, &request).await
+        packages::revision::handle(packages, &self.0.expanders, &request).await
     }
 
     /// Expands a set, unless its last expansion was less than `DEBOUNCE` ago and the set itself has
@@ -96,7 +96,11 @@ impl Handler for VariantHandler {
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = match &object.kind {
             own if *own == Kind::of::<PackageVariantSet>() => vec![object.clone()],
-            own if *own == Kind::of::<PackageVariant>() => variant_keys(object, change),
+            own if *own == Kind::of::<PackageVariant>() => {
+                let mut keys = variant_keys(object, change);
+                keys.extend(self.0.relations().take_steered(object).then(|| object.clone()));
+                keys
+            }
             own if *own == Kind::of::<Repository>() => self.repository_keys(object, change, index),
             own if *own == Kind::of::<PackageRevision>() => self.revision_keys(object, change, index),
             own if *own == Kind::of::<PackageRevisionSet>() => {

@@ -44,10 +44,14 @@ use groundwork_proto::variant::v1::variants_server::VariantsServer;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
+use groundwork_telemetry::ports::Port;
 
 use handler::VariantHandler;
 use inputs::Selected;
-pub use packages::{FunctionArguments, FunctionsError, Missing, StoreArguments, TurnArguments};
+use packages::receiver::{CONNECTIONS, receive_reports};
+pub use packages::{
+    FunctionArguments, FunctionsError, Missing, StoreArguments, StoreStartError, TurnArguments,
+};
 pub use preview::{apply_sets, preview_namespace};
 use shared::Shared;
 use watches::Watches;
@@ -153,10 +157,12 @@ pub enum StartError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Original(#[from] OriginalAtWorkError),
+    #[error("cannot listen on {address} (--package-hooks-address): {source}")]
+    Hooks { address: SocketAddr, source: std::io::Error },
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
     #[error(transparent)]
-    Functions(#[from] FunctionsError),
+    Store(#[from] StoreStartError),
     #[error("worker processes cannot be started: {0}")]
     Workers(#[from] groundwork_sandbox::StartError),
     /// A package store without a watcher: no event would report the users' edits of package
@@ -173,6 +179,8 @@ pub struct Variants {
     access: Access,
     controller: Controller,
     source_changes: SourceChanges,
+    /// Port for webhooks.
+    hooks: Option<Port>,
     shared: Arc<Shared>,
     telemetry: Telemetry,
 }
@@ -221,6 +229,13 @@ impl Variants {
             end: telemetry.shutdown.token(),
             span: telemetry.span(),
         });
+        let hooks = match arguments.store.package_hooks_address {
+            None => None,
+            Some(address) => {
+                let bound = Port::bind(address, CONNECTIONS).await;
+                Some(bound.map_err(|source| StartError::Hooks { address, source })?)
+            }
+        };
         let packages = arguments.store.store(&objects, &telemetry).await?;
         let follow_tags = arguments.settings.follow_tags;
         if packages.is_some() && !watches.follow() {
@@ -261,7 +276,7 @@ impl Variants {
             .takeover
             .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
             .await?;
-        Ok(Self { server, access, controller, source_changes, shared, telemetry })
+        Ok(Self { server, access, controller, source_changes, hooks, shared, telemetry })
     }
 
     /// Returns the address on which the gRPC server listens.
@@ -292,8 +307,13 @@ impl Variants {
             let holder = ObjectId::new(Kind::of::<PackageRevision>(), None, SERVICE);
             self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
         }
-        let (served, ()) =
-            tokio::join!(self.server.serve(end.clone()), self.controller.run_with(self.source_changes, end));
+        let receiving = async {
+            if let Some(port) = self.hooks {
+                receive_reports(port, Arc::clone(&self.shared), end.clone()).await;
+            }
+        };
+        let controlling = self.controller.run_with(self.source_changes, end.clone());
+        let (served, (), ()) = tokio::join!(self.server.serve(end.clone()), controlling, receiving);
         self.shared.watches.closed().await;
         served
     }

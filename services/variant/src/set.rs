@@ -11,7 +11,7 @@ use groundwork_controller::{
     ApiError, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled, WorkError, Workers,
 };
 use groundwork_fleet::{
-    Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
+    Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, is_paused, plan,
 };
 use jiff::Timestamp;
 
@@ -260,10 +260,16 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
                     Observed::Stalled { reason, message: &message, ready: None }
                 }
                 (None, Some(text)) => Observed::NotReady { reason: "DeletionGuarded", message: text },
-                (None, None) => Observed::Ready {
-                    reason: "Reconciled",
-                    message: "package variants successfully reconciled",
-                },
+                (None, None) => {
+                    let message = match is_paused(set) {
+                        false => "package variants successfully reconciled",
+                        true => {
+                            "package variants successfully reconciled; annotation groundwork/pause-upstream keeps their \
+                             upstreams"
+                        }
+                    };
+                    Observed::Ready { reason: "Reconciled", message }
+                }
             }
         }
         Outcome::Failed(failure) => {

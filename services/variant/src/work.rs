@@ -8,7 +8,7 @@
 //! A worker receives all inputs with its task and has no access to the API server.
 
 use groundwork_api::{PackageVariant, PackageVariantSet};
-use groundwork_fleet::{ExpandError, Expansion};
+use groundwork_fleet::{ExpandError, Expansion, Rule, Ruling};
 use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_proto::status;
 use groundwork_proto::variant::v1::PreviewRequest;
@@ -33,6 +33,8 @@ pub(crate) enum Task {
     /// Reads the sets in the request of `Preview` that follows the task.
     Given,
     Preview(Box<PreviewInputs>),
+    /// Evaluates an approval rule.
+    Rule(Box<Rule>),
 }
 
 /// Reason why a set has no expansion.
@@ -68,6 +70,17 @@ impl Expanders {
         let exchanged = self.0.exchange::<Result<Expansion, ExpandError>>(tenant, &task, &[], &()).await;
         let (expanded, _) = exchanged.map_err(ExpansionError::Work)?;
         expanded.map_err(ExpansionError::Set)
+    }
+
+    /// Evaluates an approval rule for a namespace.
+    ///
+    /// # Errors
+    ///
+    /// The text for users: the rule fails, or the worker did not complete the work.
+    pub(crate) async fn rule(&self, namespace: &str, rule: Rule) -> Result<Ruling, String> {
+        let task = Task::Rule(Box::new(rule));
+        let ruled = self.0.exchange::<Result<Ruling, String>>(namespace, &task, &[], &()).await;
+        ruled.map_err(|error| error.to_string())?.0
     }
 
     /// Computes the answer to a call.
@@ -132,6 +145,7 @@ fn work(task: Task, request: &[u8]) -> Vec<u8> {
             let (set, inputs) = *task;
             return reply(Some(&inputs.expand(&set)), &[]);
         }
+        Task::Rule(rule) => return reply(Some(&rule.evaluate()), &[]),
         Task::Given => {
             return match PreviewRequest::decode(request) {
                 Ok(request) => given(&request),

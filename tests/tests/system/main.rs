@@ -60,6 +60,7 @@ mod package_cuts;
 mod package_example;
 mod package_names;
 mod package_neighbours;
+mod package_operators;
 mod package_order;
 mod package_replicas;
 mod package_rows;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_testkit::{GitServer, Server, git, servers_or_skip};
+use groundwork_testkit::{GitServer, Server, git, servers_or_skip, unused_port};
 use groundwork_tests::{System, SystemOptions, wait_for};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::Role;
@@ -24,6 +24,9 @@ pub(crate) const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  n
 
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
+/// Port for webhooks of git hosts.
+pub(crate) static HOOKS: OnceCell<u16> = OnceCell::const_new();
+
 /// Returns the system of these tests, which has a package store.
 pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
@@ -32,7 +35,9 @@ pub(crate) async fn system() -> Result<Option<&'static System>> {
         // With this setting the service looks for a Porch server first, and finds none.
         let variables =
             ["GROUNDWORK_FOLLOW_TAGS", "GROUNDWORK_PORCH_IF_SERVED", "GROUNDWORK_APPROVAL_POLICIES"];
-        let variables = variables.map(|name| (name.to_owned(), "true".to_owned())).to_vec();
+        let mut variables = variables.map(|name| (name.to_owned(), "true".to_owned())).to_vec();
+        let hooks = format!("127.0.0.1:{}", HOOKS.get_or_try_init(async || unused_port()).await?);
+        variables.push(("GROUNDWORK_PACKAGE_HOOKS_ADDRESS".to_owned(), hooks));
         System::start(SystemOptions { package_store: Some(folder), variables, ..SystemOptions::default() })
             .await
     };

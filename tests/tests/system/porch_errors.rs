@@ -302,6 +302,19 @@ async fn a_base_that_is_gone_is_told() -> Result<()> {
     )
     .await?;
     ensure!(reason(&told) == "UpgradeBaseMissing");
+    // Porch clones the head of a branch for every upstream that has a `revision` and no
+    // `workspaceName`, and calls the result up to date for ever.
+    let of_branch = |text: &str| -> String { text.replace("net/coredns/v9", "main") };
+    store.edit(DRAFT, "Kptfile", of_branch).await?;
+    case.until("the note about the branch", "dns", |variant: &PackageVariant| {
+        let status = variant.status.clone().unwrap_or_default();
+        status.conditions.iter().any(|found| {
+            found.type_ == "Ready"
+                && found.status == "True"
+                && found.message.contains("cloned from the head of a branch that has moved since")
+        })
+    })
+    .await?;
     let drafts: Vec<String> =
         store.server.names("porch-base").into_iter().filter(|name| name.starts_with("edge.")).collect();
     ensure!(drafts == [DRAFT], "{drafts:?}");

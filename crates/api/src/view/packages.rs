@@ -1,6 +1,7 @@
 //! Views of PackageVariantSets, PackageRevisionSets, PackageVariants and Repositories in events.
 
 use super::fields::{view, view_part};
+use crate::metadata::annotation;
 
 view! {
     /// PackageVariantSet as an event shows it.
@@ -101,6 +102,14 @@ view! {
     }
     parts {}
     shown {}
+}
+
+impl<'a> PackageVariant<'a> {
+    /// Returns the values of the annotations by which users steer a variant.
+    pub fn steering(self) -> [Option<&'a str>; 2] {
+        [annotation::PAUSE_UPSTREAM, annotation::FOLLOW_TAG]
+            .map(|name| self.0.annotations.get(name).map(String::as_str))
+    }
 }
 
 view! {

@@ -125,7 +125,7 @@ fn merge_value(shown: &mut Value, found: Value) {
 /// Reports whether an annotation belongs to us, or to the systems whose objects we handle.
 pub fn is_own_annotation(name: &str) -> bool {
     let domain = name.split('/').next().unwrap_or_default();
-    ["landscaper.gardener.cloud", "porch.kpt.dev", "kpt.dev", "groundwork.dev"]
+    ["landscaper.gardener.cloud", "porch.kpt.dev", "kpt.dev", "groundwork.dev", "groundwork"]
         .iter()
         .any(|own| domain == *own || domain.strip_suffix(own).is_some_and(|rest| rest.ends_with('.')))
 }
@@ -183,8 +183,12 @@ mod tests {
 
     #[test]
     fn own_annotations() {
-        for own in ["landscaper.gardener.cloud/operation", "data.landscaper.gardener.cloud/hash", "kpt.dev/x"]
-        {
+        for own in [
+            "landscaper.gardener.cloud/operation",
+            "data.landscaper.gardener.cloud/hash",
+            "kpt.dev/x",
+            "groundwork/follow-tag",
+        ] {
             assert!(is_own_annotation(own), "{own}");
         }
         for other in ["kubectl.kubernetes.io/last-applied-configuration", "notkpt.dev/x", "plain"] {

@@ -66,6 +66,19 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
     if is_current { Freshness::Current } else { Freshness::Outdated }
 }
 
+/// Returns a text for users about a current revision that was made of another tag than the
+/// upstream's, because both have the same content.
+pub fn equal_content(downstream: &PackageRevision, upstream: &PackageRevision) -> Option<String> {
+    let made_of = given(upstream_lock(downstream)?.reference.as_ref())?;
+    let own = given(self_lock(upstream)?.reference.as_ref())?;
+    (made_of != own && draft_of(made_of).is_none() && draft_of(own).is_none()).then(|| {
+        format!(
+            "{own:?} has the same content as {made_of:?}, of which {:?} was made, so its Kptfile goes on to name {made_of:?}",
+            downstream.name_any()
+        )
+    })
+}
+
 /// Reports whether the lock names the head of the upstream's branch at another commit, and nobody
 /// can compare the trees. A branch moves with every package on it, so that the commit alone says
 /// nothing.
@@ -123,6 +136,24 @@ mod tests {
 
     fn lock(reference: &str, commit: &str) -> Value {
         json!({"repo": URL, "directory": "net/coredns", "ref": reference, "commit": commit})
+    }
+
+    #[test]
+    fn equal_contents_of_two_tags() {
+        let upstream = |reference: &str| {
+            let lock = json!({"selfLock": {"git": {"ref": reference}}});
+            with_status(revision("catalog/net/coredns:v3.0.0", -1, "Published"), &lock)
+        };
+        let made = downstream(&lock("net/coredns/v2.0.0", "c2"));
+        assert_eq!(equal_content(&made, &upstream("net/coredns/v2.0.0")), None);
+        assert_eq!(equal_content(&made, &upstream("drafts/net/coredns/w")), None);
+        assert_eq!(
+            equal_content(&made, &upstream("net/coredns/v3.0.0")).as_deref(),
+            Some(
+                "\"net/coredns/v3.0.0\" has the same content as \"net/coredns/v2.0.0\", of which \
+                 \"edge.dns.packagevariant-1\" was made, so its Kptfile goes on to name \"net/coredns/v2.0.0\""
+            )
+        );
     }
 
     fn downstream(lock: &Value) -> PackageRevision {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _, Time};
 
+use super::rule::RULE;
 use super::{is_published, unmet_gates};
 
 /// Annotation with the policy, one of [`INITIAL`] and [`ALWAYS`].
@@ -15,6 +16,8 @@ const DELAY: &str = "approval.nephio.org/delay";
 const INITIAL: &str = "initial";
 /// Policy that publishes every revision.
 const ALWAYS: &str = "always";
+/// Name of the policy of a draft that has only a rule.
+const BY_RULE: &str = "rule";
 /// Condition that renderings write.
 const RENDERED: &str = "Rendered";
 
@@ -35,17 +38,21 @@ pub enum Approval {
 /// its package need to be read, which may be thousands.
 pub fn has_policy(revision: &PackageRevision) -> bool {
     let is_open = matches!(revision.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
-    is_open && revision.annotations().contains_key(POLICY)
+    is_open && [POLICY, RULE].iter().any(|name| revision.annotations().contains_key(*name))
 }
 
-/// Decides about a draft or a proposed revision. `of_package` are all revisions of its package.
+/// Decides about a draft or a proposed revision. `of_package` are all revisions of its package. A
+/// revision with a [`super::Rule`] is approved only if the rule approves it too.
 pub fn approval(revision: &PackageRevision, of_package: &[PackageRevision], now: &Time) -> Approval {
     let annotation = |name: &str| revision.annotations().get(name).map(String::as_str);
-    let Some(policy) = annotation(POLICY).filter(|_| has_policy(revision)) else { return Approval::None };
-    let policy = match policy {
-        INITIAL => INITIAL,
-        ALWAYS => ALWAYS,
-        other => {
+    if !has_policy(revision) {
+        return Approval::None;
+    }
+    let policy = match annotation(POLICY) {
+        Some(INITIAL) => INITIAL,
+        Some(ALWAYS) => ALWAYS,
+        None => BY_RULE,
+        Some(other) => {
             return Approval::Invalid(format!(
                 "annotation {POLICY} is {other:?}: it must be {INITIAL:?} or {ALWAYS:?}"
             ));
@@ -110,7 +117,9 @@ mod tests {
         let always = json!({"approval.nephio.org/policy": "always"});
         let delayed =
             |delay: &str| json!({"approval.nephio.org/policy": "always", "approval.nephio.org/delay": delay});
+        let ruled = json!({RULE: "change.isFirst"});
         for (annotations, lifecycle, status, published, expected) in [
+            (&ruled, "Draft", &met, &[1][..], Approval::Approve("rule")),
             (&initial, "Draft", &met, &[][..], Approval::Approve("initial")),
             (&initial, "Proposed", &met, &[], Approval::Approve("initial")),
             (&initial, "Draft", &met, &[1], Approval::None),

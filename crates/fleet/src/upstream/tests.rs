@@ -190,6 +190,16 @@ fn a_pause() {
         (&paused, json!({}), "two by stable"),
         (&json!({"annotations": {PAUSE: "false"}}), json!({"name": "one", "revision": 1}), "two by stable"),
         (&json!({}), json!({"name": "one", "revision": 1}), "two by stable"),
+        (
+            &json!({"annotations": {PAUSE: PAUSED_BY_SET}}),
+            json!({"name": "one", "revision": 1}),
+            "one; annotation groundwork/pause-upstream of its set keeps the upstream at \"one\"",
+        ),
+        (
+            &json!({"annotations": {PAUSE: "yes"}}),
+            json!({"name": "one", "revision": 1}),
+            "two by stable; annotation groundwork/pause-upstream has no effect: it is \"yes\", and must be \"true\"",
+        ),
     ] {
         let variant = variant(&spec, metadata, &json!({"upstream": upstream}));
         assert_eq!(found(&variant, &world()), expected, "{metadata} {upstream}");

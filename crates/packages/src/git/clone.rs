@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use gix_hash::ObjectId;
 
+use crate::git::access::Access;
 use crate::git::batch::{Batches, push_batch};
 use crate::git::limits::Interrupt;
 use crate::git::listing::{Listing, Refs};
 use crate::git::meters::Meters;
 use crate::git::objects::{Objects, ObjectsError};
 use crate::git::progress::Progress;
-use crate::git::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteOptions, RemoteRef};
+use crate::git::remote::{RefUpdate, Remote, RemoteError, RemoteOptions, RemoteRef};
 
 /// Attempts at a listing with a fetch: a ref may be deleted between the two.
 const ATTEMPTS: usize = 3;
@@ -67,15 +68,15 @@ impl BareClone {
     /// Opens or creates the clone in `directory`, without a fetch.
     ///
     /// # Errors
-    /// The protocol of the address is not allowed, or the disk fails.
+    /// The address is not allowed, a part of the access has no effect on it, or the disk fails.
     pub fn open(
         url: &str,
         directory: &Path,
-        credentials: Credentials,
+        access: Access,
         options: &RemoteOptions,
         meters: &Meters,
     ) -> Result<Self, CloneError> {
-        let remote = Remote::new(url, directory, credentials, options, meters.clone())?;
+        let remote = Remote::new(url, directory, access, options, meters.clone())?;
         remote.initialize()?;
         let objects = Objects::open(directory)?;
         Ok(Self {
@@ -97,9 +98,9 @@ impl BareClone {
         &self.objects
     }
 
-    /// Reports whether the clone uses these credentials.
-    pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
-        self.remote.is_entered_by(credentials)
+    /// Reports whether the clone contacts its remote in this way.
+    pub(crate) fn is_entered_by(&self, access: &Access) -> bool {
+        self.remote.is_entered_by(access)
     }
 
     /// Returns the refs as of the last contact with the remote.

@@ -51,14 +51,16 @@ impl From<RemoteError> for StoreError {
         match error {
             RemoteError::Stale(_) => Self::Conflict,
             RemoteError::Interrupted => Self::Interrupted,
-            RemoteError::Protocol { .. } => Self::Refused(error.to_string()),
+            RemoteError::Protocol { .. } | RemoteError::Unused { .. } => Self::Refused(error.to_string()),
             RemoteError::NoGit(_)
             | RemoteError::Failed(_)
             | RemoteError::Unauthorized { .. }
             | RemoteError::NotAtomic
             | RemoteError::TooSlow { .. }
             | RemoteError::Address(_)
-            | RemoteError::Declined(_) => Self::Unavailable(error.to_string()),
+            | RemoteError::Declined(_)
+            | RemoteError::Untrusted { .. }
+            | RemoteError::Proxy(_) => Self::Unavailable(error.to_string()),
         }
     }
 }

@@ -7,12 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::git::access::Credentials;
 use crate::git::discovery::{Memory, discover};
 use crate::git::error::StoreError;
 use crate::git::limits::{Interrupt, LOOK, Look};
 use crate::git::listing::Listing;
 use crate::git::progress::Progress;
-use crate::git::remote::{Credentials, RemoteOptions, RemoteRef};
+use crate::git::remote::{RemoteOptions, RemoteRef};
 use crate::git::repository::GitRepository;
 use crate::git::snapshot::{Left, Snapshot};
 use crate::git::testing::{World, git};
@@ -163,7 +164,7 @@ fn one_revision_is_its_own_problem_alone() {
     let daemon = Daemon::start(world.folder());
     // Git needs long for so much data, and longer beside other tests.
     let timeout = Duration::from_secs(300);
-    let remotes = RemoteOptions { protocols: vec!["git".to_owned()], only_public: false, timeout };
+    let remotes = RemoteOptions { protocols: vec!["git".to_owned()], timeout, ..RemoteOptions::default() };
     let store = world.other_store_with("other", remotes);
     let mut settings = world.settings("stranger");
     settings.url = format!("git://127.0.0.1:{}/stranger.git", daemon.1);

@@ -1,14 +1,13 @@
 //! Communication with a remote through the program `git`, whose process group is killed after a
 //! timeout.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use gix_hash::ObjectId;
-use secrecy::{ExposeSecret as _, SecretString};
 
+use crate::git::access::{Access, Environment, MAX_ALLOCATION_MIB, Proxy};
 use crate::git::address::{AddressError, Pin, host, protocol, public};
 use crate::git::limits::{Interrupt, shortened};
 use crate::git::meters::Meters;
@@ -18,17 +17,9 @@ use crate::git::process::{Ended, Limits, MAX_PACK, Output, program, run};
 const LOCAL: Duration = Duration::from_secs(120);
 /// Factor by which the time limit of a transfer of packages is longer than that of an answer.
 const TRANSFER: u32 = 4;
-/// Bytes per second below which a connection counts as stalled, if it stays below them for the time
-/// limit of an answer.
-const SLOWEST: &str = "1000";
 /// Message for a server that does not speak the git protocol.
 const NO_GIT: &str =
     "answers, but not as a git server: spec.git.repo must be the address of a git repository";
-/// Size above which objects of a fetch are streamed to the disk, instead of being held in memory.
-const BIG_FILE: &str = "4m";
-/// Limit for a single allocation of `git` in MiB, so that a hostile commit or tree cannot fill the
-/// memory.
-const MAX_ALLOCATION_MIB: u32 = 128;
 /// Characters of a remote's message that a condition shows.
 const MAX_WORDS: usize = 1000;
 
@@ -41,6 +32,26 @@ pub struct RemoteOptions {
     pub only_public: bool,
     /// Time limit for an answer; transfers of packages may take four times as long.
     pub timeout: Duration,
+    /// PEM file with certificates that are trusted instead of those of the system.
+    pub certificates: Option<PathBuf>,
+    /// Proxy for remotes at http and https addresses.
+    pub proxy: Option<Proxy>,
+    /// Hosts that are contacted without the proxy: names with their subdomains, IP addresses and
+    /// networks, or `*` for all hosts.
+    pub no_proxy: Vec<String>,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        Self {
+            protocols: Vec::new(),
+            only_public: false,
+            timeout: Duration::from_secs(30),
+            certificates: None,
+            proxy: None,
+            no_proxy: Vec::new(),
+        }
+    }
 }
 
 impl RemoteOptions {
@@ -67,37 +78,6 @@ enum Purpose {
     Push,
 }
 
-/// Credentials for a remote.
-#[derive(Debug, Clone, Default)]
-pub enum Credentials {
-    #[default]
-    None,
-    Basic {
-        username: String,
-        password: SecretString,
-    },
-    Bearer(SecretString),
-    Ssh {
-        private_key: SecretString,
-        /// Lines of a `known_hosts` file; without them the key of the first contact is trusted.
-        known_hosts: Option<String>,
-    },
-}
-
-impl Credentials {
-    /// Returns the parts that identify the credentials.
-    pub(crate) fn parts(&self) -> Vec<&str> {
-        match self {
-            Self::None => Vec::new(),
-            Self::Basic { username, password } => vec![username, password.expose_secret()],
-            Self::Bearer(token) => vec![token.expose_secret()],
-            Self::Ssh { private_key, known_hosts } => {
-                vec![private_key.expose_secret(), known_hosts.as_deref().unwrap_or_default()]
-            }
-        }
-    }
-}
-
 /// Reason why a call to a remote failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
@@ -112,6 +92,21 @@ pub enum RemoteError {
         "the remote requires credentials: name a Secret with them in spec.git.secretRef"
     })]
     Unauthorized { has_credentials: bool, words: String },
+    /// The certificate of the remote is not from an authority that is trusted; the text is that of
+    /// `git`.
+    #[error(
+        "{host} has a certificate that is not trusted here: put the certificate of its authority as ca.crt into the Secret of \
+         spec.git.secretRef: {words}"
+    )]
+    Untrusted { host: String, words: String },
+    /// The text is that of `git`.
+    #[error("the proxy requires a user name and password, or refuses them: {0}")]
+    Proxy(String),
+    #[error(
+        "spec.git.secretRef: {key} in the Secret has no effect on a remote at this kind of address ({protocol}): remove it, or use \
+         an https address"
+    )]
+    Unused { key: &'static str, protocol: String },
     /// The server cannot push several refs atomically.
     #[error("the remote does not support atomic pushes")]
     NotAtomic,
@@ -152,18 +147,12 @@ pub(crate) struct RemoteRef {
     pub commit: ObjectId,
 }
 
-impl PartialEq for Credentials {
-    fn eq(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other) && self.parts() == other.parts()
-    }
-}
-
 /// Remote of a bare clone.
 #[derive(Debug)]
 pub(crate) struct Remote {
     url: String,
     directory: PathBuf,
-    credentials: Credentials,
+    access: Access,
     options: RemoteOptions,
     meters: Meters,
 }
@@ -172,19 +161,20 @@ impl Remote {
     /// Creates the remote of a clone.
     ///
     /// # Errors
-    /// The protocol of the address is not allowed.
+    /// The protocol of the address is not allowed, or a part of the access has no effect on it.
     pub(crate) fn new(
         url: &str,
         directory: &Path,
-        credentials: Credentials,
+        access: Access,
         options: &RemoteOptions,
         meters: Meters,
     ) -> Result<Self, RemoteError> {
         options.check(url)?;
+        access.check(url)?;
         let remote = Self {
             url: url.to_owned(),
             directory: directory.to_owned(),
-            credentials,
+            access,
             options: options.clone(),
             meters,
         };
@@ -196,9 +186,9 @@ impl Remote {
         self.options.timeout.saturating_mul(TRANSFER)
     }
 
-    /// Reports whether the remote uses these credentials.
-    pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
-        self.credentials == *credentials
+    /// Reports whether the remote is contacted in this way.
+    pub(crate) fn is_entered_by(&self, access: &Access) -> bool {
+        self.access == *access
     }
 
     /// Creates the bare repository for fetches.
@@ -413,8 +403,15 @@ impl Remote {
             "Host key verification failed",
         ];
         if refusals.iter().any(|refusal| words.contains(refusal)) {
-            let has_credentials = !self.credentials.parts().is_empty();
+            let has_credentials = !self.access.credentials.parts().is_empty();
             return RemoteError::Unauthorized { has_credentials, words };
+        }
+        // The TLS library of `git` decides which of the texts it prints.
+        if words.contains("certificate verification failed") || words.contains("SSL certificate problem") {
+            return RemoteError::Untrusted { host: host(&self.url).to_owned(), words };
+        }
+        if ["response 407", "HTTP code 407", "returned error: 407"].iter().any(|code| words.contains(code)) {
+            return RemoteError::Proxy(words);
         }
         RemoteError::Failed(words)
     }
@@ -434,12 +431,12 @@ impl Remote {
             Purpose::Fetch | Purpose::Push => self.patience(),
         };
         let limits = Limits { file: (purpose == Purpose::Fetch).then_some(MAX_PACK) };
-        // Resolve the address for each call, since a name may resolve to another address by now.
         let is_pinned = self.options.only_public && purpose != Purpose::Local;
-        let pin = if is_pinned { public(&self.url)? } else { Pin::Disk };
+        let pin = if is_pinned { self.pin()? } else { Pin::Disk };
         let mut command = Command::new(program().map_err(RemoteError::NoGit)?);
         command.args(arguments).current_dir(&self.directory).env_clear().envs(variables.iter().copied());
-        self.environment(&mut command, &pin)?;
+        let Self { access, options, directory, .. } = self;
+        Environment { access, options, directory, pin: &pin }.set(&mut command)?;
         let ended = run(command, input, begun + limit, limits, interrupt);
         self.meters.git(arguments, begun.elapsed());
         ended.map_err(|ended| match ended {
@@ -449,100 +446,20 @@ impl Remote {
         })
     }
 
-    /// Sets the environment of `git`: without the settings of the operator and the user, and
-    /// without secrets among the arguments, which all processes can read.
-    pub(crate) fn environment(&self, command: &mut Command, pin: &Pin) -> Result<(), RemoteError> {
-        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        // The clone is the home directory, so that `git` finds no settings of the user.
-        command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
-        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-        command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", self.options.protocols.join(":"));
-        command.env("GIT_ALLOC_LIMIT", format!("{MAX_ALLOCATION_MIB}m"));
-        let is_led = self.credentials.parts().is_empty() && !self.options.only_public;
-        let mut settings = vec![
-            // `BareClone::pack_sometimes` packs the clone; a background `gc` would run outside the
-            // limits.
-            ("gc.auto", "0".to_owned()),
-            ("core.bigFileThreshold", BIG_FILE.to_owned()),
-            ("core.deltaBaseCacheLimit", "16m".to_owned()),
-            ("pack.threads", "1".to_owned()),
-            ("pack.windowMemory", "32m".to_owned()),
-            ("http.lowSpeedLimit", SLOWEST.to_owned()),
-            ("http.lowSpeedTime", self.options.timeout.as_secs().max(1).to_string()),
-            // A redirect could send the credentials to another server, or lead to an address that
-            // is not public.
-            ("http.followRedirects", if is_led { "initial" } else { "false" }.to_owned()),
-            ("transfer.fsckObjects", "false".to_owned()),
-        ];
-        let header = match &self.credentials {
-            Credentials::None | Credentials::Ssh { .. } => None,
-            Credentials::Basic { username, password } => {
-                let pair = format!("{username}:{}", password.expose_secret());
-                Some(format!("Authorization: Basic {}", data_encoding::BASE64.encode(pair.as_bytes())))
-            }
-            Credentials::Bearer(token) => Some(format!("Authorization: Bearer {}", token.expose_secret())),
-        };
-        settings.extend(header.map(|header| ("http.extraHeader", header)));
-        if let Pin::Http(Some(places)) = pin {
-            settings.push(("http.curloptResolve", places.clone()));
+    /// Checks the address of this call: a name may have another address than before.
+    fn pin(&self) -> Result<Pin, AddressError> {
+        // A user's proxy contacts the remote, in the proxy's own network. The service contacts only
+        // the proxy.
+        if let Some(proxy) = self.access.proxy.as_ref().and_then(Proxy::address) {
+            return public(proxy);
         }
-        // Settings go into the environment, since the arguments of a process are visible to all
-        // users of the machine.
-        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
-        for (index, (key, value)) in settings.into_iter().enumerate() {
-            command
-                .env(format!("GIT_CONFIG_KEY_{index}"), key)
-                .env(format!("GIT_CONFIG_VALUE_{index}"), value);
+        let is_proxied = self.access.proxy.is_none() && self.options.proxy.is_some();
+        match public(&self.url) {
+            // Only the operator's proxy knows the name.
+            Err(AddressError::NotFound { .. }) if is_proxied => Ok(Pin::Http(None)),
+            found => found,
         }
-        if let Credentials::Ssh { private_key, known_hosts } = &self.credentials {
-            command.env("GIT_SSH_COMMAND", self.ssh(private_key, known_hosts.as_deref(), pin)?);
-        } else if let Some(place) = ssh_place(pin) {
-            command.env(
-                "GIT_SSH_COMMAND",
-                format!("ssh -F /dev/null -o BatchMode=yes -o ConnectTimeout=20{place}"),
-            );
-        }
-        Ok(())
     }
-
-    /// Returns the ssh command, which needs its keys in files.
-    fn ssh(
-        &self,
-        private_key: &SecretString,
-        known_hosts: Option<&str>,
-        pin: &Pin,
-    ) -> Result<String, RemoteError> {
-        let write = |name: &str, text: &str| -> std::io::Result<PathBuf> {
-            let path = self.directory.join(name);
-            // A temporary file is readable by its owner only, from its creation on.
-            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
-            file.write_all(text.trim_end().as_bytes())?;
-            file.write_all(b"\n")?;
-            file.persist(&path).map_err(|error| error.error)?;
-            Ok(path)
-        };
-        let failed =
-            |error: std::io::Error| RemoteError::Failed(format!("cannot keep the key of ssh: {error}"));
-        let key = write("ssh-key", private_key.expose_secret()).map_err(failed)?;
-        let (hosts, check) = match known_hosts {
-            Some(lines) => (write("known-hosts", lines).map_err(failed)?, "yes"),
-            None => (self.directory.join("seen-hosts"), "accept-new"),
-        };
-        Ok(format!(
-            "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o ConnectTimeout=20 -o StrictHostKeyChecking={check} \
-             -o 'UserKnownHostsFile=\"{}\"' -i '{}'{}",
-            hosts.display(),
-            key.display(),
-            ssh_place(pin).unwrap_or_default()
-        ))
-    }
-}
-
-/// Returns the options with which `ssh` connects to the checked address and uses the host name for
-/// its keys.
-fn ssh_place(pin: &Pin) -> Option<String> {
-    let Pin::Ssh { address, alias } = pin else { return None };
-    Some(format!(" -o HostName={address} -o 'HostKeyAlias={alias}'"))
 }
 
 /// Returns the server's error for a failed push.
@@ -609,13 +526,9 @@ mod tests {
 
     #[test]
     fn protocols_that_are_not_allowed() {
-        let options = RemoteOptions {
-            protocols: vec!["https".to_owned()],
-            only_public: false,
-            timeout: Duration::from_secs(30),
-        };
+        let options = RemoteOptions { protocols: vec!["https".to_owned()], ..RemoteOptions::default() };
         let error =
-            Remote::new("file:///etc", Path::new("."), Credentials::None, &options, Meters::default())
+            Remote::new("file:///etc", Path::new("."), Access::default(), &options, Meters::default())
                 .unwrap_err();
         assert_eq!(
             error.to_string(),

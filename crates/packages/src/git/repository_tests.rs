@@ -2,10 +2,10 @@
 
 use groundwork_api::{Lifecycle, RenderStatus, Task};
 
+use crate::git::access::Credentials;
 use crate::git::draft::{Rendered, Staged};
 use crate::git::error::StoreError;
 use crate::git::objects::Content;
-use crate::git::remote::Credentials;
 use crate::git::repository::GitRepository;
 use crate::git::revision::Revision;
 use crate::git::testing::{World, git, pat};

@@ -9,13 +9,14 @@ use groundwork_api::{Lifecycle, Repository};
 use groundwork_krm::Package;
 use sha2::{Digest as _, Sha256};
 
+use crate::git::access::Access;
 use crate::git::clone::BareClone;
 use crate::git::draft::Staged;
 use crate::git::error::StoreError;
 use crate::git::functions::Functions;
 use crate::git::meters::Meters;
 use crate::git::objects::{Content, Files};
-use crate::git::remote::{Credentials, RemoteOptions};
+use crate::git::remote::RemoteOptions;
 use crate::git::repository::GitRepository;
 use crate::git::revision::Revision;
 use crate::git::settings::Settings;
@@ -42,8 +43,8 @@ type Repositories = BTreeMap<(String, String), Arc<GitRepository>>;
 #[derive(Debug)]
 pub struct Store {
     options: Options,
-    /// Clones: one for each remote without credentials, and one for each namespace and remote with
-    /// credentials.
+    /// Clones: one for each remote without an [`Access`] of its own, and one for each namespace and
+    /// remote with one.
     clones: Mutex<HashMap<String, Weak<BareClone>>>,
     repositories: RwLock<Repositories>,
 }
@@ -70,10 +71,10 @@ impl Store {
     pub fn register(
         &self,
         settings: Settings,
-        credentials: Credentials,
+        access: impl Into<Access>,
     ) -> Result<Arc<GitRepository>, StoreError> {
         let key = (settings.namespace.clone(), settings.name.clone());
-        let clone = self.clone_of(&settings, credentials)?;
+        let clone = self.clone_of(&settings, access.into())?;
         let mut repositories = self.repositories.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = repositories.get(&key).filter(|known| known.is(&settings, &clone)) {
             return Ok(Arc::clone(known));
@@ -96,19 +97,20 @@ impl Store {
         }
     }
 
-    fn clone_of(&self, settings: &Settings, credentials: Credentials) -> Result<Arc<BareClone>, StoreError> {
-        // Content that was fetched with credentials is only for the namespace that has them.
-        let owner = if credentials == Credentials::None { "" } else { &settings.namespace };
+    fn clone_of(&self, settings: &Settings, access: Access) -> Result<Arc<BareClone>, StoreError> {
+        // Content that was fetched with credentials is only for the namespace that has them, and
+        // content from a namespace's own proxy or authority may not be that of the address.
+        let owner = if access == Access::default() { "" } else { &settings.namespace };
         let key = clone_key(owner, &settings.url);
         let mut clones = self.clones.lock().unwrap_or_else(PoisonError::into_inner);
         clones.retain(|_, clone| clone.strong_count() > 0);
         let known = clones.get(&key).and_then(Weak::upgrade);
-        if let Some(clone) = known.filter(|clone| clone.is_entered_by(&credentials)) {
+        if let Some(clone) = known.filter(|clone| clone.is_entered_by(&access)) {
             return Ok(clone);
         }
         let directory = self.options.directory.join(&key);
         let Options { remotes, meters, .. } = &self.options;
-        let clone = Arc::new(BareClone::open(&settings.url, &directory, credentials, remotes, meters)?);
+        let clone = Arc::new(BareClone::open(&settings.url, &directory, access, remotes, meters)?);
         clones.insert(key, Arc::downgrade(&clone));
         Ok(clone)
     }

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::git::access::Credentials;
 use crate::git::error::StoreError;
 use crate::git::functions::Functions;
 use crate::git::meters::Meters;
-use crate::git::remote::{Credentials, RemoteOptions};
+use crate::git::remote::RemoteOptions;
 use crate::git::repository::{Actor, GitRepository};
 use crate::git::settings::Settings;
 use crate::git::store::{MAX_PACKAGE_BYTES, Options, Store};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Folder with remotes, and a store that may use them.
 pub(crate) struct World {
@@ -143,8 +143,7 @@ fn options_in(directory: &Path, functions: Functions, protocols: &[&str]) -> Opt
         directory: directory.to_owned(),
         remotes: RemoteOptions {
             protocols: protocols.iter().map(|&protocol| protocol.to_owned()).collect(),
-            only_public: false,
-            timeout: Duration::from_secs(30),
+            ..RemoteOptions::default()
         },
         max_package_bytes: MAX_PACKAGE_BYTES,
         functions,

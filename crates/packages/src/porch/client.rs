@@ -54,6 +54,9 @@ pub struct Porch {
     client: Client,
     count: Count,
     memory: Memory,
+    /// Lock for lists. A Porch server lists from maps that all its lists share and write to, so two
+    /// lists at a time can end it (`fatal error: concurrent map writes`).
+    lists: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Counter of requests, with verb, resource and result.
@@ -68,7 +71,7 @@ impl std::fmt::Debug for Porch {
 impl Porch {
     pub fn new(client: Client) -> Self {
         let memory = Memory::new(MEMORY, MEMORY_SHARE, PATIENCE);
-        Self { client, count: Arc::new(|_, _, _| {}), memory }
+        Self { client, count: Arc::new(|_, _, _| {}), memory, lists: Arc::default() }
     }
 
     /// Adds a counter of requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden`
@@ -113,7 +116,10 @@ impl Porch {
             fields.push_str(&format!(",spec.packageName={}", escaped(package)));
         }
         let path = format!("{}?fieldSelector={}", collection(namespace, REVISIONS)?, encoded(&fields));
-        let mut answer = self.send(Method::GET, &path, None).await?;
+        let mut answer = {
+            let _alone = self.lists.lock().await;
+            self.send(Method::GET, &path, None).await?
+        };
         let items = answer.get_mut("items").map(Value::take).unwrap_or_default();
         let Value::Array(items) = items else { return Ok(Vec::new()) };
         items.into_iter().map(|item| revision(item, namespace)).collect()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::PackageVariantSet;
+use groundwork_fleet::is_paused;
 use groundwork_lifecycle::waits::{Wait, of_variant};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -234,6 +235,13 @@ impl SetPage {
         let conditions = set.status.as_ref().map(|status| status.conditions.to_vec()).unwrap_or_default();
         self.waits_for = of_variant(&set.metadata, &conditions);
         self.conditions = conditions.iter().map(ConditionView::of).collect();
+        if is_paused(set) {
+            self.add_note(
+                "The set is paused: its variants stay at their present upstream until somebody removes the annotation \
+                 groundwork/pause-upstream."
+                    .to_owned(),
+            );
+        }
     }
 
     /// Returns the variants on this page of the list.

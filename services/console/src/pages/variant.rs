@@ -1,6 +1,7 @@
 //! Page of a PackageVariant with its package revisions.
 
 use groundwork_api::PackageVariant;
+use groundwork_fleet::is_paused;
 use groundwork_lifecycle::waits::{Wait, of_variant};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -53,6 +54,13 @@ impl VariantPage {
         let conditions = variant.status.as_ref().map(|status| status.conditions.to_vec()).unwrap_or_default();
         self.waits_for = of_variant(&variant.metadata, &conditions);
         self.conditions = conditions.iter().map(ConditionView::of).collect();
+        if is_paused(variant) {
+            self.add_note(
+                "The variant is paused: it stays at its present upstream until somebody removes the annotation \
+                 groundwork/pause-upstream from it or its set."
+                    .to_owned(),
+            );
+        }
     }
 
     pub(crate) fn add_revision(&mut self, revision: RevisionView) {

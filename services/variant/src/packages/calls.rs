@@ -11,7 +11,7 @@ use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Kind, PackageRevision, RenderStatus};
 use groundwork_controller::Objects;
 use groundwork_grpc::{Access, ResourceAttributes};
-use groundwork_packages::git::{Actor, Files};
+use groundwork_packages::git::{Actor, Files, MAX_PACKAGE_BYTES};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::packages::v1::packages_server::Packages;
 use groundwork_proto::packages::v1::pull_response::Part as Pulled;
@@ -25,11 +25,11 @@ use similar::TextDiff;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Backend;
 use super::content::{Content, Read, WantedDraft};
 use super::creation::{self, Wanted};
 use super::git_content::GitContent;
 use super::porch::PorchContent;
-use super::{Backend, MAX_PACKAGE_BYTES};
 use crate::shared::Shared;
 use crate::status::invalid;
 

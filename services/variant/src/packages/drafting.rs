@@ -4,7 +4,7 @@
 use groundwork_api::{DownstreamTarget, Lifecycle, PackageRevision, ResourceExt as _};
 use groundwork_controller::ApiError;
 use groundwork_fleet::{
-    Base, Freshness, Package, VariantError, base, freshness, next_workspace, revision_name,
+    Base, Freshness, Package, VariantError, base, equal_content, freshness, next_workspace, revision_name,
 };
 use groundwork_krm::Package as Files;
 use groundwork_packages::git::{
@@ -41,7 +41,10 @@ impl Work<'_, '_> {
             target = world.set_lifecycle(&target, Lifecycle::Published).await?;
         }
         let is_outdated = match world.with_git(|git| freshness(&target, self.upstream, git)) {
-            Freshness::Current => false,
+            Freshness::Current => {
+                self.progress.notes.extend(equal_content(&target, self.upstream));
+                false
+            }
             Freshness::Outdated => true,
             Freshness::Unknown(note) => {
                 self.progress.notes.push(note);

@@ -16,6 +16,8 @@
 //! drafts of variants and answers calls. `operations` is the interface of variants to either store,
 //! and `content` the interface of calls.
 
+mod access;
+mod arguments;
 pub(crate) mod calls;
 mod content;
 mod creation;
@@ -30,6 +32,7 @@ mod objects;
 mod operations;
 pub(crate) mod porch;
 mod rate_limit;
+pub(crate) mod receiver;
 mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
@@ -37,122 +40,30 @@ mod schedule;
 pub(crate) mod world;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_api::{GitLock, Repository};
 use groundwork_bus::{Change, Kind, ObjectId};
-use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
+use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Waker};
 use groundwork_fleet::Git;
-use groundwork_packages::git::{
-    Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, RemoteOptions, Settings, Store,
-    StoreError,
-};
-use groundwork_telemetry::Telemetry;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use groundwork_packages::git::{GitRepository, Settings, Store, StoreError};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
+use secrecy::SecretString;
 
+use access::access;
+pub use arguments::{StoreArguments, StoreStartError};
 pub use functions::{FunctionArguments, FunctionsError, Missing};
 pub(crate) use objects::FINALIZER;
 pub(crate) use porch::PorchStore;
 pub use rate_limit::TurnArguments;
-use rate_limit::{Turn, Turns, WRITES, WRITES_ON_PORCH};
+use rate_limit::{Turn, Turns};
 pub(crate) use relations::Relations;
 
 /// Longest age of a replica's knowledge of a remote before the replica syncs again, unless an event
 /// brings news first.
 const OLD: Duration = Duration::from_secs(120);
-/// Default protocols of remotes. `file` is missing, because it reads disks of this machine.
-const PROTOCOLS: [&str; 3] = ["https", "http", "ssh"];
-
-/// Default time limit for an answer of a git remote, in seconds.
-const GIT_TIMEOUT: u64 = 30;
-
-/// Arguments for the location and the storage of packages.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Package store")]
-pub struct StoreArguments {
-    /// Keep packages in git repositories, with clones in this folder, and draft the package
-    /// revisions of PackageVariants
-    #[arg(long, env = "GROUNDWORK_PACKAGE_STORE", value_name = "DIRECTORY")]
-    pub package_store: Option<PathBuf>,
-
-    /// Draft the package revisions of PackageVariants, and answer calls about packages, on the
-    /// Porch server that serves them in this cluster
-    #[arg(long, env = "GROUNDWORK_PORCH", conflicts_with = "package_store")]
-    pub porch: bool,
-
-    /// Use the Porch server instead of the package store, if one serves package revisions when the
-    /// service starts
-    #[arg(long, env = "GROUNDWORK_PORCH_IF_SERVED", requires = "package_store", conflicts_with = "porch")]
-    pub porch_if_served: bool,
-
-    /// Protocols of git remotes; `file` lets users who register a Repository read disks of this
-    /// machine
-    #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
-    pub package_protocols: Vec<String>,
-
-    /// Ask only git remotes at public addresses; without it users who register a Repository can
-    /// send requests to any host in reach
-    #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_GIT", conflicts_with = "porch")]
-    pub only_public_git: bool,
-
-    /// Time limit for an answer of a git remote, in seconds; transfers of packages may take four
-    /// times as long
-    #[arg(long, env = "GROUNDWORK_PACKAGE_GIT_TIMEOUT", conflicts_with = "porch", value_name = "SECONDS", default_value_t = GIT_TIMEOUT)]
-    pub package_git_timeout: u64,
-
-    /// Approve drafts by their annotations approval.nephio.org/policy (initial or always) and
-    /// approval.nephio.org/delay; without it people approve
-    #[arg(long, env = "GROUNDWORK_APPROVAL_POLICIES", requires = "package_store", conflicts_with = "porch")]
-    pub approval_policies: bool,
-
-    #[command(flatten)]
-    pub turns: TurnArguments,
-
-    #[command(flatten)]
-    pub functions: FunctionArguments,
-}
-
-impl StoreArguments {
-    /// Returns the store that the arguments ask for. For `porch_if_served` this waits for the API
-    /// server until the process ends.
-    ///
-    /// # Errors
-    /// The arguments for functions cannot be used.
-    pub(crate) async fn store(
-        &self,
-        objects: &Objects,
-        telemetry: &Telemetry,
-    ) -> Result<Option<Backend>, FunctionsError> {
-        let metrics = &telemetry.metrics;
-        if self.porch || (self.porch_if_served && porch::is_chosen(objects, telemetry).await) {
-            let turns = Turns::new(self.turns, WRITES_ON_PORCH, metrics);
-            return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
-        }
-        let Some(directory) = self.package_store.clone() else { return Ok(None) };
-        let protocols = match self.package_protocols.as_slice() {
-            [] => PROTOCOLS.map(str::to_owned).to_vec(),
-            given => given.to_vec(),
-        };
-        let functions = self.functions.functions()?;
-        let meters = Meters::new(metrics);
-        let timeout = Some(self.package_git_timeout).filter(|seconds| *seconds > 0).unwrap_or(GIT_TIMEOUT);
-        let remotes = RemoteOptions {
-            protocols,
-            only_public: self.only_public_git,
-            timeout: Duration::from_secs(timeout),
-        };
-        let options = Options { directory, remotes, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
-        Ok(Some(Backend::Git(PackageStore {
-            store: Arc::new(Store::new(options)),
-            turns: Turns::new(self.turns, WRITES, metrics),
-            known: Mutex::default(),
-            approves: self.approval_policies,
-        })))
-    }
-}
 
 /// Store for packages; it also decides who carries out the users' edits of package revisions
 /// (`packagevariants.md` 6.1).
@@ -179,6 +90,8 @@ pub(crate) struct PackageStore {
     turns: Turns,
     /// Repositories whose settings have been read and have not changed since.
     known: Mutex<HashMap<Key, Known>>,
+    /// Repositories that may receive reports of pushes.
+    hooks: Mutex<HashMap<Key, Hook>>,
     /// True to approve drafts by their annotations.
     approves: bool,
 }
@@ -192,7 +105,31 @@ struct Known {
     is_usable: bool,
 }
 
+/// Secret for reports of pushes to a repository, and the way to have it read.
+#[derive(Debug, Default)]
+struct Hook {
+    secret: Option<SecretString>,
+    waker: Option<Waker>,
+}
+
 impl PackageStore {
+    /// Returns the secret of a repository for reports of pushes, and the waker of its key; `None`
+    /// if it takes no reports, or was not reconciled by this process yet.
+    pub(crate) fn hook(&self, repository: &Key) -> Option<(SecretString, Waker)> {
+        let hooks = self.hooks();
+        let hook = hooks.get(repository)?;
+        hook.secret.clone().zip(hook.waker.clone())
+    }
+
+    /// Sets the waker of a repository.
+    pub(crate) fn set_waker(&self, repository: &Key, waker: &Waker) {
+        self.hooks().entry(repository.clone()).or_default().waker = Some(waker.clone());
+    }
+
+    fn hooks(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Hook>> {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs a decision about an upstream package with access to git.
     pub(crate) fn with_git<T>(
         &self,
@@ -304,6 +241,7 @@ impl PackageStore {
     /// Removes a deleted repository from the store.
     pub(crate) fn unregister(&self, key: &Key) {
         self.known().remove(key);
+        self.hooks().remove(key);
         self.turns.forget(key);
         self.store.unregister(key.namespace.as_deref().unwrap_or_default(), &key.name);
     }
@@ -345,13 +283,14 @@ impl PackageStore {
         objects: &Objects,
     ) -> Result<Arc<GitRepository>, StoreError> {
         let settings = Settings::of(repository)?;
-        let credentials = credentials(&settings, objects).await?;
+        let (access, hook) = access(&settings, objects).await?;
+        self.hooks().entry(key.clone()).or_default().secret = hook;
         let generation = repository.metadata.generation;
         // From here on, an event with another generation cancels this registration.
         self.known().entry(key.clone()).or_default().generation = generation;
         let registered = self
             .run(key, move |store| {
-                let repository = store.register(settings, credentials)?;
+                let repository = store.register(settings, access)?;
                 repository.sync()?;
                 Ok(repository)
             })
@@ -395,26 +334,4 @@ pub(crate) async fn is_ending(namespace: &str, objects: &Objects) -> Result<bool
 
 fn unread(error: &ApiError) -> StoreError {
     StoreError::Unavailable(error.to_string())
-}
-
-/// Reads the credentials in the Secret of a repository (`packagevariants.md` 1.4).
-async fn credentials(settings: &Settings, objects: &Objects) -> Result<Credentials, StoreError> {
-    let Some(name) = &settings.secret else { return Ok(Credentials::None) };
-    let secret = objects.get::<Secret>(&settings.namespace, name).await.map_err(|error| unread(&error))?;
-    let data = secret.and_then(|secret| secret.data);
-    let data = data
-        .ok_or_else(|| StoreError::Unavailable(format!("spec.git.secretRef: secret {name:?} not found")))?;
-    let text = |key: &str| data.get(key).map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
-    if let Some(key) = text("ssh-privatekey") {
-        return Ok(Credentials::Ssh { private_key: key.into(), known_hosts: text("known_hosts") });
-    }
-    if let (Some(username), Some(password)) = (text("username"), text("password")) {
-        return Ok(Credentials::Basic { username, password: password.into() });
-    }
-    if let Some(token) = text("bearerToken").or_else(|| text("token")) {
-        return Ok(Credentials::Bearer(token.trim().into()));
-    }
-    Err(StoreError::Refused(format!(
-        "spec.git.secretRef: secret {name:?} has none of username and password, bearerToken, ssh-privatekey"
-    )))
 }

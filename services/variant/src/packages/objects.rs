@@ -27,6 +27,8 @@ pub(crate) struct Answer {
     /// Reason why the request was refused. After a refusal the object shows the lifecycle in git
     /// again.
     pub(crate) refusal: Option<String>,
+    /// Text for users about a revision that waits.
+    pub(crate) note: Option<String>,
 }
 
 /// Returns the object that a revision should have, based on the present one: fields that the store
@@ -38,10 +40,10 @@ pub(crate) fn wanted(
     present: Option<&PackageRevision>,
     answer: Option<&Answer>,
 ) -> PackageRevision {
-    let told = revision.object(&repository.settings().place());
+    let in_store = revision.object(&repository.settings().place());
     let mut object = present.cloned().unwrap_or_default();
-    object.metadata.name = told.metadata.name;
-    object.metadata.namespace = told.metadata.namespace;
+    object.metadata.name = in_store.metadata.name;
+    object.metadata.namespace = in_store.metadata.namespace;
     let labels = object.metadata.labels.get_or_insert_default();
     match is_latest {
         Some(true) => drop(labels.insert(label::LATEST_REVISION.to_owned(), "true".to_owned())),
@@ -58,8 +60,8 @@ pub(crate) fn wanted(
         finalizers.push(FINALIZER.to_owned());
     }
     let status = object.status.get_or_insert_default();
-    let told_status = told.status.unwrap_or_default();
-    let in_git = told.spec.lifecycle.clone();
+    let store_status = in_store.status.unwrap_or_default();
+    let in_git = in_store.spec.lifecycle.clone();
     // A change in git counts, even if a user has asked for another lifecycle in the meantime.
     let was_changed_in_git = status.lifecycle != in_git;
     let is_refused = answer.is_some_and(|answer| answer.refusal.is_some());
@@ -68,18 +70,19 @@ pub(crate) fn wanted(
     object.spec = groundwork_api::PackageRevisionSpec {
         lifecycle: asked_for.or_else(|| in_git.clone()),
         parent: object.spec.parent.take(),
-        ..told.spec
+        ..in_store.spec
     };
     // A refusal stays in the status until the lifecycle changes: setting the lifecycle back is a
     // new generation that asks for no change.
     let former = status.message.take().filter(|_| !was_changed_in_git);
-    let message = answer.and_then(|answer| answer.refusal.clone()).or(former);
+    let told = answer.and_then(|answer| answer.refusal.clone().or_else(|| answer.note.clone()));
+    let message = told.or(former);
     let observed = answer.map_or(status.observed_generation, |_| object.metadata.generation);
     *status = groundwork_api::PackageRevisionStatus {
         lifecycle: in_git,
         observed_generation: observed,
         message,
-        ..told_status
+        ..store_status
     };
     object
 }

@@ -18,6 +18,8 @@ struct Relation {
     downstream: Package,
     /// The only revision number of the upstream that concerns the variant; `None` if any may.
     fixed: Option<i64>,
+    /// Annotations by which users steer the variant.
+    steering: [Option<String>; 2],
 }
 
 /// Index built from events, so that an event of a revision finds its variants without a search
@@ -36,6 +38,9 @@ pub(crate) struct Relations {
     repositories: HashMap<ObjectId, SeenRepository>,
     /// Variants whose revision follows a tag: any new revision may carry the tag.
     following: HashSet<Key>,
+    /// Variants with other steering annotations, which have not been reconciled since. An annotation
+    /// does not change the generation of an object.
+    steered: HashSet<Key>,
 }
 
 /// Fields of a Repository that variants depend on.
@@ -52,6 +57,7 @@ impl Relations {
     /// Records a change of a variant.
     pub(crate) fn observe(&mut self, variant: &ObjectId, change: &Change) {
         let former = self.packages.remove(variant);
+        let before = former.as_ref().map(|former| former.steering.clone());
         for package in former.into_iter().flat_map(|former| [former.upstream, former.downstream]) {
             if let Some(variants) = self.variants.get_mut(&package) {
                 variants.remove(variant);
@@ -60,7 +66,10 @@ impl Relations {
                 }
             }
         }
-        let Change::Applied(snapshot) = change else { return };
+        let Change::Applied(snapshot) = change else {
+            self.steered.remove(variant);
+            return;
+        };
         let seen = view::PackageVariant(snapshot);
         let package = |repository: &str, package: &str| {
             let prefix = format!("{repository}.{}.", package.replace('/', "."));
@@ -70,11 +79,20 @@ impl Relations {
             upstream: package(seen.upstream_repository(), seen.upstream_package()),
             downstream: package(seen.downstream_repository(), seen.downstream_package()),
             fixed: fixed_revision(seen.upstream_revision().as_ref(), seen.upstream_workspace()),
+            steering: seen.steering().map(|value| value.map(str::to_owned)),
         };
+        if before.is_some_and(|before| before != relation.steering) {
+            self.steered.insert(variant.clone());
+        }
         for package in [&relation.upstream, &relation.downstream] {
             self.variants.entry(package.clone()).or_default().insert(variant.clone());
         }
         self.packages.insert(variant.clone(), relation);
+    }
+
+    /// Reports whether the steering annotations of a variant have changed since the last call.
+    pub(crate) fn take_steered(&mut self, variant: &ObjectId) -> bool {
+        self.steered.remove(variant)
     }
 
     /// Records a change of a package revision.
@@ -296,6 +314,30 @@ mod tests {
         relations.observe_repository(&catalog, &seen(3, "True", 2));
         relations.observe_repository(&catalog, &seen(3, "True", 4));
         assert_eq!(relations.told_of_repository(&catalog).len(), 1);
+    }
+
+    /// An annotation changes no generation: each change is reported once.
+    #[test]
+    fn steering_annotations() {
+        let mut relations = Relations::default();
+        let variant = ObjectId::new(Kind::of::<PackageVariant>(), Some("fleet"), "a");
+        for (annotation, is_changed) in [
+            (None, false),
+            (None, false),
+            (Some(("groundwork/pause-upstream", "true")), true),
+            (Some(("groundwork/pause-upstream", "true")), false),
+            (Some(("groundwork/follow-tag", "stable")), true),
+            (Some(("groundwork/other", "x")), true),
+            (None, false),
+        ] {
+            let mut change = applied(("catalog", "dns"), ("blue", "dns"));
+            if let (Change::Applied(snapshot), Some((name, value))) = (&mut change, annotation) {
+                snapshot.annotations.insert(name.to_owned(), value.to_owned());
+            }
+            relations.observe(&variant, &change);
+            assert_eq!(relations.take_steered(&variant), is_changed, "{annotation:?}");
+            assert!(!relations.take_steered(&variant));
+        }
     }
 
     /// A variant with a fixed revision is not reconciled for other revisions (`packagevariants.md`

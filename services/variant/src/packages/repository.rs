@@ -36,7 +36,7 @@ pub(crate) async fn handle(
     store: &PackageStore,
     request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
-    let ReconcileRequest { key, objects, set_aside, .. } = *request;
+    let ReconcileRequest { key, objects, set_aside, waker, .. } = *request;
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let found = objects.get::<Repository>(namespace, &key.name).await?;
     let Some(mut repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
@@ -79,6 +79,7 @@ pub(crate) async fn handle(
         // The other one may be deleted or changed.
         return Ok(Reconciled::requeue_after(UNUSABLE));
     }
+    store.set_waker(key, waker);
     let reading = store.register(key, &as_read, objects);
     let synced = telling(&mut repository, objects, reading, || store.progress(key)).await;
     // After a failure or an incomplete sync, the pause is shorter than that of the schedule.

@@ -10,25 +10,29 @@ use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{
     ApiError, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
-use groundwork_fleet::{Approval, approval, has_policy};
-use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
+use groundwork_fleet::{Approval, RULE, Rule, Ruling, approval, has_policy};
+use groundwork_krm::{CreationError, changes, set_package_metadata, set_readiness_gates};
 use groundwork_packages::git::{Actor, GitRepository, Revision, StoreError};
 use jiff::Timestamp;
 
 use super::edits::{Edits, edits};
 use super::objects::{Answer, Attributes, ensure, release};
 use super::{PackageStore, is_ending, key_of};
+use crate::work::Expanders;
 
 /// Prefix of the message of a failed function, word for word as Porch has it (`packagevariants.md`
 /// 8.1).
 const NOT_PUSHED: &str = "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Fix locally (until 'kpt fn \
                           render' succeeds) and retry. Details: ";
+/// Pause before the next look at a draft whose approval rule reads the time.
+const RULE_PAUSE: Duration = Duration::from_secs(60);
 /// Author of a commit for an edit without a known user.
 const UNKNOWN: &str = "unknown";
 
 /// Changes git to match the request in an object, and the object to match git.
 pub(crate) async fn handle(
     store: &PackageStore,
+    expanders: &Expanders,
     request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
     let ReconcileRequest { key, objects, set_aside, .. } = *request;
@@ -71,7 +75,7 @@ pub(crate) async fn handle(
     let mut changed = Changed { revision, answer: Answer::default() };
     changed.save_spec(store, &repository, &object).await?;
     changed.move_on(store, &repository, &object).await?;
-    let pause = changed.approve(store, &repository, &object).await?;
+    let pause = changed.approve(store, expanders, &repository, &object).await?;
     let Changed { revision, answer } = changed;
     if let Some(text) = &answer.refusal {
         let warning = ObjectEvent {
@@ -145,11 +149,12 @@ impl Changed {
         self.move_to(store, repository, wanted, actor_of(object)).await
     }
 
-    /// Publishes a draft whose annotations ask for it. Returns the rest of the delay, if that is
-    /// not over.
+    /// Publishes a draft whose annotations ask for it. Returns the pause before the next look, if
+    /// the draft waits for a time.
     async fn approve(
         &mut self,
         store: &PackageStore,
+        expanders: &Expanders,
         repository: &Arc<GitRepository>,
         object: &PackageRevision,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -175,6 +180,18 @@ impl Changed {
                 return Ok(None);
             }
         };
+        match self.ruling(store, expanders, repository, &present).await? {
+            None => {}
+            Some(Ok(Ruling { approves: true, .. })) => {}
+            Some(Ok(Ruling { reads_time, .. })) => {
+                self.answer.note = Some("the approval rule does not approve this revision".to_owned());
+                return Ok(reads_time.then_some(RULE_PAUSE));
+            }
+            Some(Err(text)) => {
+                self.answer.refusal = Some(text);
+                return Ok(None);
+            }
+        }
         let actor = Actor { name: format!("approval policy {policy}") };
         for to in [Lifecycle::Proposed, Lifecycle::Published] {
             if self.answer.refusal.is_none() && self.revision.lifecycle != to {
@@ -182,6 +199,34 @@ impl Changed {
             }
         }
         Ok(None)
+    }
+
+    /// Evaluates the approval rule of a revision; `None` if it has none.
+    async fn ruling(
+        &self,
+        store: &PackageStore,
+        expanders: &Expanders,
+        repository: &Arc<GitRepository>,
+        present: &PackageRevision,
+    ) -> Result<Option<Result<Ruling, String>>, ReconcileError> {
+        if !present.annotations().contains_key(RULE) {
+            return Ok(None);
+        }
+        let snapshot = repository.snapshot();
+        let of_package = snapshot.revisions.values().filter(|found| found.package == self.revision.package);
+        let published = of_package.filter(|found| found.number > 0).max_by_key(|found| found.number).cloned();
+        let is_first = published.is_none();
+        let (reading, draft) = (Arc::clone(repository), Arc::clone(&self.revision));
+        let key = key_of(repository);
+        let changes = store.run(&key, move |_| {
+            let texts = |revision: &Revision| Ok::<_, StoreError>(reading.content(revision)?.texts);
+            let before = published.as_deref().map(texts).transpose()?.unwrap_or_default();
+            Ok(changes(&before, &texts(&draft)?))
+        });
+        let changes = changes.await.map_err(|error| ReconcileError::new(error.to_string()))?;
+        let now = Timestamp::now().as_second();
+        let Some(rule) = Rule::of(present, &changes, is_first, now) else { return Ok(None) };
+        Ok(Some(expanders.rule(&repository.settings().namespace, rule).await))
     }
 
     async fn move_to(

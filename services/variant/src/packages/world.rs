@@ -10,9 +10,10 @@ use groundwork_api::{
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, Sight};
 use groundwork_fleet::{
-    Git, Repositories, Resolved, Unresolved, VariantError, owner_reference, resolve_upstream,
+    Git, Package, Repositories, Resolved, Unresolved, VariantError, highest_workspace, owner_reference,
+    resolve_upstream,
 };
-use groundwork_krm::Package;
+use groundwork_krm::Package as Content;
 use groundwork_packages::git::{Actor, GitRepository, NewDraft, Revision, Source, Staged, Store, StoreError};
 
 use super::downstream::{Failure, Progress, told};
@@ -275,9 +276,14 @@ impl<'a> World<'a> {
         self.store.run(&self.downstream, operation).await
     }
 
-    /// Returns the highest number that a workspace of the package ever had.
+    /// Returns the highest number that a workspace of the package ever had. Git forgets a draft
+    /// whose branch somebody deletes; the status of the variant still names it.
     pub(super) fn highest_workspace(&self) -> u32 {
-        self.repository.snapshot().marks_of(&self.repository.settings().directory, &self.package).workspace
+        let settings = self.repository.settings();
+        let in_git = self.repository.snapshot().marks_of(&settings.directory, &self.package).workspace;
+        let targets = self.variant.status.iter().flat_map(|status| status.downstream_targets.iter());
+        let package = Package { repository: &settings.name, path: &self.package };
+        in_git.max(highest_workspace(package, targets.map(|target| target.name.as_str())))
     }
 
     /// Runs a decision with access to git.
@@ -308,7 +314,7 @@ impl<'a> World<'a> {
 
     /// Returns the files of a revision, and their version. A write of the result fails if the
     /// version has changed by then.
-    pub(super) async fn files(&self, name: &str) -> Result<(String, Package), Failure> {
+    pub(super) async fn files(&self, name: &str) -> Result<(String, Content), Failure> {
         let (namespace, revision) = (self.namespace.clone(), name.to_owned());
         let read = move |store: &Store| {
             let (repository, revision) = store.revision(&namespace, &revision)?;

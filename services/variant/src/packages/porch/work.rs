@@ -7,7 +7,8 @@ use groundwork_api::{
     DownstreamTarget, Lifecycle, PackageRevision, RenderStatus, Repository, ResourceExt as _, Task,
 };
 use groundwork_fleet::{
-    Base, Freshness, Git, VariantError, base, freshness, next_workspace, owner_reference, revision_name,
+    Base, Freshness, Git, Repositories, VariantError, base, freshness, next_workspace, owner_reference,
+    revision_name,
 };
 use groundwork_krm::{
     Origin, Package as Files, Versions, add_merge_keys, clone_package, restore_context, same_content,
@@ -57,7 +58,18 @@ impl Work<'_, '_> {
         }
         match freshness(&target, self.upstream, &Git::UNKNOWN) {
             Freshness::Current => {}
-            Freshness::Outdated => return self.upgrade(&target).await,
+            Freshness::Outdated => match self.upgrade(&target).await {
+                Err(Failure::Told(VariantError::UpgradeBaseMissing { .. }, _))
+                    if self.is_of_branch(&target) =>
+                {
+                    self.progress.notes.push(format!(
+                        "downstream {name:?} was cloned from the head of a branch that has moved since, and a Porch server \
+                         does not show the content that it had: upgrades need a downstream that was cloned from a published \
+                         revision"
+                    ));
+                }
+                result => return result,
+            },
             Freshness::Unknown(note) => self.progress.notes.push(note),
         }
         let (resources, files) = world.resources(&name).await?;
@@ -78,6 +90,16 @@ impl Work<'_, '_> {
             return Err(VariantError::DownstreamProposed { downstream: name }.into());
         }
         self.create(Source::Edit { source: name }.task(), &files).await
+    }
+
+    /// Reports whether a revision was cloned from the head of a branch, as Porch does for every
+    /// upstream with `revision` and without `workspaceName`.
+    fn is_of_branch(&self, target: &PackageRevision) -> bool {
+        let lock = target.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
+        let Some(lock) = lock else { return false };
+        let repositories = Repositories(self.world.repositories());
+        let upstream = self.upstream.spec.repository.as_deref().unwrap_or_default();
+        lock.reference.as_deref() == Some(repositories.branch(upstream))
     }
 
     /// Merges the upstream's revision into the package.
