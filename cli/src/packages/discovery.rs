@@ -1,4 +1,5 @@
-//! `groundwork packages upgrade --discover`: packages whose upstream has published a newer revision.
+//! `groundwork packages upgrade --discover`: packages whose upstream has published a newer
+//! revision.
 
 use groundwork_api::{PackageRevision, ResourceExt as _};
 use groundwork_fleet::{Upgradable, upgradable};

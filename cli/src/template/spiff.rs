@@ -3,11 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use clap::{Args, ValueEnum};
 use groundwork_budget::TemplateLimits;
-use groundwork_spiff::{Clock, Document, Engine, Error, Features, Output, Randomness, Unresolved, Value};
+use groundwork_spiff::{
+    Clock, Document, Engine, Error, Features, Files, Output, Randomness, Unresolved, Value,
+};
 use groundwork_yaml::Position;
 
 use super::{Failure, STANDARD_INPUT, read, unusable};
@@ -17,6 +22,8 @@ use crate::stdout;
 
 /// Name of a document that has none of its own.
 const DEFAULT_SOURCE: &str = "template";
+/// Largest size of a file that a template reads, in bytes.
+const LARGEST_FILE: u64 = 64 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct SpiffArguments {
@@ -41,8 +48,51 @@ pub(super) struct SpiffArguments {
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     features: Vec<Feature>,
 
+    /// Folder whose files the functions `read`, `lookup_file`, `list_files` and `list_dirs` may
+    /// read; paths are relative to it, and cannot lead out of it. Without it, they fail.
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+
     #[command(flatten)]
     limits: TemplateLimits,
+}
+
+/// Files below a folder. The operating system resolves each path inside of it, links included.
+#[derive(Debug)]
+struct RootFiles(Dir);
+
+impl RootFiles {
+    fn open(folder: &Path) -> Result<Self, Failure> {
+        let opened = Dir::open_ambient_dir(folder, ambient_authority());
+        opened.map(Self).map_err(|error| unusable(format!("cannot read {}: {error}", folder.display())))
+    }
+}
+
+impl Files for RootFiles {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let metadata = self.0.metadata(path).map_err(|error| error.to_string())?;
+        if !metadata.is_file() {
+            return Err("it is not a regular file".to_owned());
+        }
+        if metadata.len() > LARGEST_FILE {
+            return Err(format!("it has {} bytes, more than the allowed {LARGEST_FILE}", metadata.len()));
+        }
+        self.0.read(path).map_err(|error| error.to_string())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, String> {
+        let entries = self.0.read_dir(path).map_err(|error| error.to_string())?;
+        let name = |entry: std::io::Result<cap_std::fs::DirEntry>| {
+            entry
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .map_err(|error| error.to_string())
+        };
+        entries.map(name).collect()
+    }
+
+    fn is_directory(&self, path: &str) -> Option<bool> {
+        self.0.metadata(path).ok().map(|metadata| metadata.is_dir())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,6 +150,10 @@ impl Text {
 
 fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failure> {
     let engine = engine(&arguments.features, arguments.limits);
+    let engine = match &arguments.root {
+        Some(folder) => engine.with_files(Arc::new(RootFiles::open(folder)?)),
+        None => engine,
+    };
     let mut texts = vec![Text::read(template)?];
     for stub in &arguments.stubs {
         texts.push(Text::read(stub)?);

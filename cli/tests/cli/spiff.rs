@@ -75,3 +75,25 @@ fn the_report_is_followed_by_the_line_at_fault() {
         assert!(run.err.contains(problem), "{}", run.err);
     }
 }
+
+/// Files below the root are read; nothing leads out of it, and without it nothing is read.
+#[test]
+fn files_below_a_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("values")).unwrap();
+    std::fs::write(root.join("values/a.yaml"), "x: 1\n").unwrap();
+    std::fs::write(folder.path().join("secret"), "canary").unwrap();
+    std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
+    let root = root.display().to_string();
+    let template = "files: (( list_files(\"values\") ))\nx: (( read(\"values/a.yaml\").x ))\n";
+    let run = groundwork(&["template", "spiff", "-", "--root", &root], template);
+    assert_eq!((run.code, run.out.as_str()), (0, "files:\n- a.yaml\nx: 1\n"), "{}", run.err);
+    for path in ["../secret", "link", &format!("{}/secret", folder.path().display())] {
+        let run =
+            groundwork(&["template", "spiff", "-", "--root", &root], &format!("x: (( read({path:?}) ))\n"));
+        assert!(run.code == 1 && !run.out.contains("canary"), "{path}: {}", run.out);
+    }
+    let run = groundwork(&["template", "spiff", "-"], template);
+    assert_eq!(run.code, 1, "{}", run.out);
+}

@@ -25,6 +25,7 @@ mod duration;
 mod execution;
 mod imports;
 mod installation;
+pub mod item_type;
 mod json;
 pub mod kubernetes;
 pub mod metadata;

@@ -203,6 +203,14 @@ impl Checker<'_> {
 
     fn schema(&mut self, schema: &Value, path: &FieldPath) {
         let definition = &self.written.definition;
+        for fragment in schema::misread(schema) {
+            let here = path.key("schema");
+            let text = format!(
+                "{here}: $ref \"#{fragment}\" means the whole schema, as its fragment does not begin with a slash: write \
+                 \"#/{fragment}\" for a part of it"
+            );
+            self.add_at(Severity::Warning, text, &here);
+        }
         // Rule G4 has already reported invalid schemas.
         if schema::Checker::new(definition).check(schema).is_ok()
             && let Some(problem) = schema::compilation_problem(schema, definition, self.files)

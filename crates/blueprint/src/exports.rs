@@ -43,6 +43,8 @@ pub struct Exports {
     pub targets: BTreeMap<String, TargetTemplate>,
     /// Undeclared names from export executions, which are dropped.
     pub undeclared: Vec<String>,
+    /// Declared exports without a value, for which the Installation does not ask.
+    pub unmade: Vec<String>,
 }
 
 /// Exported Target (`blueprints.md` 8.7).
@@ -82,7 +84,8 @@ pub enum ExportProblem {
     NoTarget(&'static str),
     #[error("exported target type is {actual} but expected {expected}")]
     TargetType { actual: String, expected: String },
-    /// Error EXP-004 (`blueprints.md` 10): a declared export has no value.
+    /// Error EXP-004 (`blueprints.md` 10): a declared export has no value, and the Installation
+    /// asks for it.
     #[error("export is declared by the blueprint but has no value")]
     NoValue,
     /// Error EXP-005 (`blueprints.md` 10): a published data export has no value.
@@ -100,10 +103,14 @@ fn join(violations: &[groundwork_schema::Violation]) -> String {
 /// Checks the results of export executions, maps them, and selects those that the Installation
 /// publishes.
 ///
+/// A declared export without a value is an error only if the Installation publishes it or a mapping
+/// reads it: what is deployed works without the others.
+///
 /// # Errors
 ///
-/// All exports without a value or with an invalid one; or the first failed mapping; or all
-/// published names without a value. After an error the caller must not write any export.
+/// All exports with an invalid value, and those without a value that the Installation publishes; or
+/// the first failed mapping, with all exports without a value; or all published names without a
+/// value. After an error the caller must not write any export.
 pub fn construct_exports(
     request: &ExportRequest<'_>,
     rendered: Map<String, Value>,
@@ -114,7 +121,11 @@ pub fn construct_exports(
     let mut rendered = rendered;
     for definition in &request.blueprint.definition.exports {
         let problem = match rendered.remove(&definition.name) {
-            None => Some(ExportProblem::NoValue),
+            None if is_published(request, &definition.name) => Some(ExportProblem::NoValue),
+            None => {
+                exports.unmade.push(definition.name.clone());
+                continue;
+            }
             Some(value) => {
                 let problem = check(request, definition, &value).err();
                 exports.declared.insert(definition.name.clone(), value);
@@ -128,8 +139,26 @@ pub fn construct_exports(
         return Err(errors);
     }
     exports.undeclared = rendered.into_iter().map(|(name, _)| name).collect();
-    publish(request, &path, &mut exports)?;
+    publish(request, &path, &mut exports).map_err(|mut errors| {
+        // A mapping may have failed because it reads one of them.
+        if errors.iter().any(|error| matches!(error, ExportError::Mapping(_))) {
+            let problem = |name: &String| ExportError::Export {
+                path: format!("{path}.{name}"),
+                problem: ExportProblem::NoValue,
+            };
+            errors.splice(0..0, exports.unmade.iter().map(problem));
+        }
+        errors
+    })?;
     Ok(exports)
+}
+
+/// Reports whether an Installation publishes a declared export itself. A mapping of the same name
+/// replaces its value.
+fn is_published(request: &ExportRequest<'_>, name: &str) -> bool {
+    let is_data = request.data.iter().any(|export| export.name == name);
+    let is_target = request.targets.iter().any(|export| export.name == name);
+    is_target || is_data && !request.mappings.iter().any(|(mapped, _)| mapped == name)
 }
 
 fn check(
@@ -277,6 +306,11 @@ exports:
         assert_eq!(exports.data["b"], json!("http://x/"));
         assert_eq!(exports.targets["t"].config, Some(json!({"kubeconfig": "x"})));
         assert_eq!(construct(&all, "{}", "{}").unwrap().data.len(), 0);
+        let exports = construct("{}", "{data: [{name: url, dataRef: a}]}", "{url: here}").unwrap();
+        assert_eq!(
+            (exports.unmade.as_slice(), &exports.data["a"]),
+            (&["url", "cluster"].map(str::to_owned)[..], &json!("here"))
+        );
     }
 
     /// Cases B-38, B-39, B-91: errors EXP-002 to EXP-006 (`blueprints.md` 10), acceptance item 11.
@@ -286,7 +320,7 @@ exports:
         for (rendered, published, mappings, expected) in [
             (
                 "{}".to_owned(),
-                "{}",
+                "{data: [{name: url, dataRef: a}], targets: [{name: cluster, target: t}]}",
                 "{}",
                 "(inst: i).internalExports.url: export is declared by the blueprint but has no value | (inst: \
                  i).internalExports.cluster: export is declared by the blueprint but has no value",
@@ -336,6 +370,12 @@ exports:
         ] {
             assert_eq!(construct(&rendered, published, mappings).unwrap_err().join(" | "), expected);
         }
+        let failed = construct(&good, "{}", "{host: (( url \"/\" ))}").unwrap_err();
+        assert_eq!(
+            failed[0],
+            "(inst: i).internalExports.url: export is declared by the blueprint but has no value"
+        );
+        assert!(failed[1].starts_with("unable to template export mapping template"), "{failed:?}");
         let failed = construct(&format!("{{url: x, {good}}}"), "{}", "{unused: (( nope ))}").unwrap_err();
         assert!(
             failed[0].starts_with(

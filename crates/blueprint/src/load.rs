@@ -71,6 +71,7 @@ impl Blueprint {
             let positions = findings.errors.iter().map(|error| error.path.locate(&document)).collect();
             return Err(LoadError::Invalid { errors: findings.errors, positions, text, warnings });
         }
+        let definition = Definition { imports: without_twins(&definition.imports), ..definition };
         Ok(Self {
             definition,
             mentions_state: files.contain(b"state"),
@@ -108,6 +109,16 @@ impl Blueprint {
     ) -> Result<Arc<Schema>, SchemaError> {
         self.cache.schemas.compile(key, schema, &self.definition, &self.files, source)
     }
+}
+
+/// Returns imports without those that repeat an earlier one of the same list word for word.
+fn without_twins(imports: &[ImportDefinition]) -> List<ImportDefinition> {
+    let firsts = imports.iter().enumerate().filter(|(index, import)| !imports[..*index].contains(import));
+    let import = |(_, import): (usize, &ImportDefinition)| ImportDefinition {
+        imports: without_twins(&import.imports),
+        ..import.clone()
+    };
+    if imports.is_empty() { List::absent() } else { firsts.map(import).collect() }
 }
 
 /// Content of `blueprint.yaml` with defaults filled in, before validation.

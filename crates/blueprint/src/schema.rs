@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::filesystem::Filesystem;
 
+pub(crate) use references::misread;
 pub use references::{ForeignSchema, ReferenceError, SchemaSource};
 
 /// Error of a schema that cannot be compiled: SCH-001 and SCH-002 (`blueprints.md` 10) for
@@ -44,6 +45,16 @@ impl<'a> Checker<'a> {
 
     pub(crate) fn check(&self, schema: &Value) -> Result<(), InvalidSchemaError> {
         Dialect::of(schema, self.default_dialect)?.check(schema)
+    }
+
+    /// Returns a warning about a valid schema; `None` if there is none.
+    pub(crate) fn warning(&self, schema: &Value) -> Option<String> {
+        let is_foreign = Dialect::of(schema, self.default_dialect).is_ok_and(Dialect::is_foreign);
+        let named = schema.get("$schema").and_then(Value::as_str).filter(|_| is_foreign)?;
+        Some(format!(
+            "the dialect {named:?} is not known, so the schema is read as one without $schema: name one such as \
+             https://json-schema.org/draft/2019-09/schema"
+        ))
     }
 }
 

@@ -202,7 +202,10 @@ impl<'a> Engine<'a> {
             return Err(place.no_value(execution.kind.label(), &text));
         }
         self.budget.spend(text.len() as u64).map_err(|error| undecodable(error.to_string()))?;
-        let mut output = Output::parse(&text).map_err(undecodable)?;
+        let mut output = Output::parse(&text).map_err(|error| match error {
+            OutputError::Syntax(error) => place.no_yaml(execution.kind, &error, &text),
+            OutputError::NoMap => undecodable(error.to_string()),
+        })?;
         output.state = output.get("state").map(yaml::to_string);
         output.text = Some(text);
         Ok(output)
@@ -236,10 +239,10 @@ impl<'a> Engine<'a> {
             Some(document) => Output::of(document),
             None => Output::parse(&output.to_yaml()),
         };
-        let mut decoded = decoded.map_err(|cause| TemplateError::Output {
+        let mut decoded = decoded.map_err(|error| TemplateError::Output {
             kind: execution.kind,
             executor: executor(),
-            cause,
+            cause: error.to_string(),
         })?;
         decoded.state = match output.root_state() {
             Some(kept) => Some(spiff::write_state(kept)),
@@ -341,11 +344,19 @@ pub(crate) struct Output {
     pub(crate) source: Option<Arc<str>>,
 }
 
+/// Error of an output. The text may contain secret values, so the error gives only the position.
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error(transparent)]
+    Syntax(#[from] yaml::Error),
+    #[error("the output of the template is not a YAML map")]
+    NoMap,
+}
+
 impl Output {
-    /// Parses the first document. The text may contain secret values, so the error gives only the
-    /// position.
-    fn parse(text: &str) -> Result<Self, String> {
-        let first = yaml::parse_first(text, YAML).map_err(|error| error.to_string())?;
+    /// Parses the first document.
+    fn parse(text: &str) -> Result<Self, OutputError> {
+        let first = yaml::parse_first(text, YAML)?;
         let output = Self::of(first.into_value())?;
         // The text after the first document need not be valid YAML. Most texts have no document
         // markers at all, so the search is rare.
@@ -355,11 +366,11 @@ impl Output {
     }
 
     /// Creates the output from a parsed document; null is an empty one.
-    fn of(document: Value) -> Result<Self, String> {
+    fn of(document: Value) -> Result<Self, OutputError> {
         match document {
             Value::Null => Ok(Self::default()),
             Value::Object(document) => Ok(Self { document, ..Self::default() }),
-            _ => Err("the output of the template is not a YAML map".to_owned()),
+            _ => Err(OutputError::NoMap),
         }
     }
 

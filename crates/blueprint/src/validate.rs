@@ -2,6 +2,7 @@
 
 pub(crate) mod template;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use groundwork_api::{Blueprint, FieldType, ImportDefinition, TemplateExecutor};
@@ -25,7 +26,7 @@ pub(crate) struct Findings {
 #[derive(Debug)]
 pub(crate) struct FieldWarning {
     pub(crate) path: FieldPath,
-    problem: &'static str,
+    problem: Cow<'static, str>,
 }
 
 impl fmt::Display for FieldWarning {
@@ -43,8 +44,8 @@ impl Findings {
         self.add(path, Violation::Required, detail);
     }
 
-    fn warn(&mut self, path: &FieldPath, problem: &'static str) {
-        self.warnings.push(FieldWarning { path: path.clone(), problem });
+    fn warn(&mut self, path: &FieldPath, problem: impl Into<Cow<'static, str>>) {
+        self.warnings.push(FieldWarning { path: path.clone(), problem: problem.into() });
     }
 }
 
@@ -64,13 +65,14 @@ pub(crate) fn blueprint(definition: &Blueprint) -> Findings {
         executions(&mut findings, executors, &FieldPath::root(list));
     }
     for (name, local) in &definition.local_types {
-        if let Err(problem) = schemas.check(local) {
-            let path = FieldPath::root("localTypes").key(name);
-            findings.add(
+        let path = FieldPath::root("localTypes").key(name);
+        match schemas.check(local) {
+            Ok(()) => schemas.warning(local).into_iter().for_each(|problem| findings.warn(&path, problem)),
+            Err(problem) => findings.add(
                 &path,
                 Violation::Invalid(json!(name)),
                 format!("schema is not a valid JSON schema: {problem}"),
-            );
+            ),
         }
     }
     for (index, subinstallation) in definition.subinstallations.iter().enumerate() {
@@ -95,6 +97,9 @@ fn imports(
         let here = at.named(&import.name);
         if import.name.is_empty() {
             findings.required(&at.key("name"), "name must not be empty");
+        } else if list[..index].contains(import) {
+            findings.warn(&here, "the same import is declared twice");
+            continue;
         } else if names.contains(&import.name) {
             findings.add(&here, Violation::Duplicate(json!("duplicate import name")), "");
         }
@@ -197,11 +202,14 @@ impl Typed<'_> {
                 }
             }
         }
-        if let Some(schema) = self.schema
-            && let Err(problem) = schemas.check(schema)
-        {
-            let detail = format!("schema is not a valid JSON schema: {problem}");
-            findings.add(&path.key("schema"), Violation::Invalid(schema.clone()), detail);
+        let Some(schema) = self.schema else { return };
+        let path = path.key("schema");
+        match schemas.check(schema) {
+            Ok(()) => schemas.warning(schema).into_iter().for_each(|problem| findings.warn(&path, problem)),
+            Err(problem) => {
+                let detail = format!("schema is not a valid JSON schema: {problem}");
+                findings.add(&path, Violation::Invalid(schema.clone()), detail);
+            }
         }
     }
 

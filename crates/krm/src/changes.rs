@@ -17,8 +17,8 @@ use crate::value::canonical;
 pub struct Changes {
     /// Files whose bytes differ, by path.
     pub files: Vec<FileChange>,
-    /// Objects whose data differ. Comments and merge keys do not count, and neither do the fields of
-    /// a Kptfile that clones, upgrades and renderings write.
+    /// Objects whose data differ. Comments and merge keys do not count, and neither do the fields
+    /// of a Kptfile that clones, upgrades and renderings write.
     pub objects: Vec<ObjectChange>,
 }
 

@@ -20,7 +20,7 @@ use crate::reason::Reason;
 
 /// Type of items that need no cluster: their exports are part of their configuration
 /// (`installations.md` 7.8).
-pub const MOCK_TYPE: &str = "landscaper.gardener.cloud/mock";
+pub const MOCK_TYPE: &str = groundwork_api::item_type::MOCK;
 /// Number of errors kept in a status.
 const KEPT_ERRORS: usize = 5;
 /// Type of the condition that shows whether the configuration of an item is readable.

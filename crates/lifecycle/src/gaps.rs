@@ -1,7 +1,16 @@
 //! Features that this version does not support yet. The README takes its sentence from this list.
 
-/// Unsupported features. The code that meets one of them rejects it with its own error.
-pub const TOPICS: &[&str] = &["pods for package functions"];
+/// Unsupported features. The code that meets one of them rejects it, or warns about it, with its
+/// own text.
+pub const TOPICS: &[&str] = &[
+    "container items (`landscaper.gardener.cloud/container`)",
+    "the five kubeconfig functions of templates, such as `getServiceAccountKubeconfig`",
+    "the kinds CriticalProblems, LsHealthCheck, SyncObject and DeployerRegistration",
+    "sigstore and GPG signatures of components",
+    "package repositories in OCI registries",
+    "the v1alpha2 kinds of Porch",
+    "pods for package functions",
+];
 
 #[cfg(test)]
 mod tests {

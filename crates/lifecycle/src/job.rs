@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DeployItem, Execution, Installation, InstallationTemplate,
+    ResourceExt as _, item_type,
 };
 use groundwork_blueprint::{
     Blueprint, Capabilities, ChildError, Components, DroppedImport, Excerpt, ExportRequest, ExportValues,
@@ -226,9 +227,22 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
         outcome.execution = Some(execution);
     }
     outcome.warnings.extend(rendered.warnings.into_iter().map(Warning::from));
+    let unserved = outcome.deploy_items.iter().filter_map(unserved).map(Warning::from);
+    outcome.warnings.extend(unserved.collect::<Vec<_>>());
     outcome.imports = rendered.imports;
     outcome.origins = rendered.origins;
     Ok(())
+}
+
+/// Returns a warning about an item that no deployer of Groundwork handles.
+fn unserved(item: &DeployItem) -> Option<String> {
+    let (name, type_name) = (item.name_any(), item.spec.type_.as_str());
+    item_type::is_unserved(type_name).then(|| {
+        format!(
+            "the item {name:?} has the type {type_name:?}, which no deployer of Groundwork handles: without a deployer of your \
+             own for it, the item fails with PickupTimeout"
+        )
+    })
 }
 
 /// Reports whether an Installation has exports, or its blueprint declares some.
@@ -298,6 +312,13 @@ fn run_exports(
             cause,
         )
     })?;
+    let unmade = &outcome.exports.unmade;
+    if !unmade.is_empty() {
+        outcome.warnings.push(Warning::from(format!(
+            "the blueprint declares exports that have no value, and the Installation does not ask for them: {}",
+            unmade.join(", ")
+        )));
+    }
     // An undeclared name may contain a secret value, if a template built the name from it. The
     // warning therefore lists only declared names.
     let dropped = outcome.exports.undeclared.len();

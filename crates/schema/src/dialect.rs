@@ -14,21 +14,35 @@ pub const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2019-09/schema"
 pub struct Dialect {
     draft: Draft,
     hybrid: bool,
+    /// True if `$schema` names no known draft.
+    is_foreign: bool,
 }
 
 impl Dialect {
     /// Returns the dialect that `$schema` of the root names, or else the one with the URI
-    /// `default`.
+    /// `default`. A schema that names no known draft is read as one that names none: the older
+    /// validator takes both for a mixture of drafts.
     ///
     /// # Errors
     ///
-    /// No draft has this URI.
+    /// No draft has the URI `default`.
     pub fn of(schema: &Value, default: &str) -> Result<Self, InvalidSchemaError> {
         let declared = schema.get("$schema").and_then(Value::as_str);
-        let uri = declared.unwrap_or(default);
+        if let Some(draft) = declared.and_then(draft_of) {
+            return Ok(Self::of_draft(draft));
+        }
+        let (is_foreign, uri) = match declared {
+            Some(_) => (true, DEFAULT_DIALECT),
+            None => (false, default),
+        };
         let draft =
             draft_of(uri).ok_or_else(|| InvalidSchemaError(format!("the dialect {uri:?} is not known")))?;
-        Ok(Self { draft, hybrid: declared.is_none() && default == DEFAULT_DIALECT })
+        Ok(Self { draft, hybrid: uri == DEFAULT_DIALECT, is_foreign })
+    }
+
+    /// Reports whether the schema names a dialect that is no known draft.
+    pub fn is_foreign(self) -> bool {
+        self.is_foreign
     }
 
     /// Reports whether the draft is older than 2019-09. Older drafts assert formats.
@@ -37,7 +51,7 @@ impl Dialect {
     }
 
     pub(crate) fn of_draft(draft: Draft) -> Self {
-        Self { draft, hybrid: false }
+        Self { draft, hybrid: false, is_foreign: false }
     }
 
     pub(crate) fn draft(self) -> Draft {
@@ -48,6 +62,10 @@ impl Dialect {
     pub(crate) fn normalise(self, mut schema: Value) -> Value {
         if matches!(self.draft, Draft::Draft201909 | Draft::Draft202012) {
             normalise(&mut schema, self.hybrid);
+        }
+        // The engine would look for the metaschema of the dialect.
+        if let Some(members) = schema.as_object_mut().filter(|_| self.is_foreign) {
+            members.remove("$schema");
         }
         schema
     }
@@ -104,9 +122,25 @@ fn normalise(schema: &mut Value, hybrid: bool) {
             if hybrid {
                 exclusive_bound(members, "exclusiveMinimum", "minimum");
                 exclusive_bound(members, "exclusiveMaximum", "maximum");
+                named_part(members);
             }
         }
         _ => {}
+    }
+}
+
+/// Converts the name of a part in older drafts, `$id: "#name"` or `id: "#name"`, to that of later
+/// drafts, `$anchor: name`.
+fn named_part(members: &mut Map<String, Value>) {
+    for keyword in ["$id", "id"] {
+        let name = members.get(keyword).and_then(Value::as_str).and_then(|id| id.strip_prefix('#'));
+        let Some(name) = name.map(str::to_owned) else { continue };
+        members.remove(keyword);
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        if is_name {
+            members.entry("$anchor").or_insert_with(|| name.into());
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use groundwork_deploy::{Outcome, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::{OperationError, Reason};
 
 /// Type of items with manifests.
-pub(crate) const MANIFEST: &str = "landscaper.gardener.cloud/kubernetes-manifest";
+pub(crate) const MANIFEST: &str = groundwork_api::item_type::MANIFEST;
 /// Type of items with a chart.
-pub(crate) const CHART: &str = "landscaper.gardener.cloud/helm";
+pub(crate) const CHART: &str = groundwork_api::item_type::HELM;
 
 /// Converts the progress of a round into the step that the deploy loop reports.
 pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warnings: Vec<Warning>) -> Step {

@@ -208,8 +208,8 @@ async fn drafts_are_approved_by_rule() -> Result<()> {
     Ok(())
 }
 
-/// Somebody deletes the branch of a draft: the next one has another number, which names of the
-/// first may still point to. Two tags with the same content are told apart in the status.
+/// A draft whose branch was deleted by hand comes back under another number. The status explains two
+/// tags with the same content.
 #[tokio::test]
 async fn numbers_and_tags_are_explained() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

@@ -125,7 +125,7 @@ fn undecodable() {
 #[test]
 fn positions_of_findings() {
     let text =
-        "imports:\n- name: a\n  schema: {}\n- name: a\n  schema: {}\nexports:\n- name: ''\n  schema: {}\n";
+        "imports:\n- name: a\n  schema: {}\n- name: a\n  schema: true\nexports:\n- name: ''\n  schema: {}\n";
     let LoadError::Invalid { errors, positions, .. } = load(text, &[]).unwrap_err() else { panic!("{text}") };
     assert_eq!(errors.len(), 2);
     assert_eq!(positions.iter().map(|position| position.line).collect::<Vec<_>>(), [4, 7]);
@@ -133,6 +133,15 @@ fn positions_of_findings() {
                 targetMap:\n        good: x\n        Bad: x\n";
     let LoadError::Invalid { positions, .. } = load(text, &[]).unwrap_err() else { panic!("{text}") };
     assert_eq!(positions.iter().map(|position| position.line).collect::<Vec<_>>(), [9]);
+}
+
+/// Public blueprints declare an import twice, word for word, which Landscaper never notices.
+#[test]
+fn the_same_import_twice() {
+    let twin = "- {name: a, type: data, required: false, schema: {}, imports: [{name: b, type: data, schema: {}}]}\n";
+    let blueprint = load(&format!("imports:\n{twin}{twin}"), &[]).unwrap();
+    assert_eq!(blueprint.definition.imports.len(), 1);
+    assert_eq!(blueprint.warnings, ["imports[1][a]: the same import is declared twice"]);
 }
 
 /// Case B-13: the skeleton of `blueprints.md` 1.1 has every field.

@@ -4,7 +4,7 @@
 //! rewritten, so that pointers like `#/definitions/x` keep pointing into the document that contains
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::Map as ApiMap;
 use serde_json::{Map, Value, json};
@@ -74,7 +74,8 @@ pub(super) fn resolve(
     source: Option<&dyn SchemaSource>,
 ) -> Result<Resolved, ReferenceError> {
     let mut resolver = Resolver { embedded: Map::new(), known: BTreeMap::new(), is_of_component: false };
-    let place = Place { blueprint: Some((local_types, files)), source, base: String::new() };
+    let names = part_names(schema);
+    let place = Place { blueprint: Some((local_types, files)), source, base: String::new(), names };
     let root = resolver.walk(schema, &place, "", &mut Vec::new(), 0)?;
     let is_of_component = resolver.is_of_component;
     let Value::Object(mut root) = root else { return Ok(Resolved { document: root, is_of_component }) };
@@ -100,6 +101,8 @@ struct Place<'a> {
     source: Option<&'a dyn SchemaSource>,
     /// JSON pointer of the embedded document, empty for the root.
     base: String,
+    /// Names of the document's parts, to which fragments without a slash may lead.
+    names: BTreeSet<String>,
 }
 
 impl Place<'_> {
@@ -176,7 +179,10 @@ impl Resolver {
     ) -> Result<String, ReferenceError> {
         let at = |problem: String| ReferenceError::At { path: path.to_owned(), problem };
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        if uri.is_empty() && !place.base.is_empty() && (fragment.is_empty() || fragment.starts_with('/')) {
+        if uri.is_empty() && is_whole(fragment, &place.names) {
+            return Ok(format!("#{}", place.base));
+        }
+        if uri.is_empty() && !place.base.is_empty() && fragment.starts_with('/') {
             return Ok(format!("#{}{fragment}", place.base));
         }
         if !["local://", "blueprint://", "cd://"].iter().any(|scheme| uri.starts_with(scheme)) {
@@ -225,17 +231,70 @@ impl Resolver {
             let foreign = source
                 .schema(uri)
                 .map_err(|problem| at(format!("unable to fetch jsonschema for '{uri}': {problem}")))?;
-            let inner = Place { blueprint: None, source: Some(&*foreign.owner), base };
+            let names = part_names(&foreign.document);
+            let inner = Place { blueprint: None, source: Some(&*foreign.owner), base, names };
             self.walk(&foreign.document, &inner, path, open, depth + 1)?
         } else {
             let document = own_document(uri, place).map_err(at)?;
-            let inner = Place { blueprint: place.blueprint, source: place.source, base };
+            let names = part_names(&document);
+            let inner = Place { blueprint: place.blueprint, source: place.source, base, names };
             self.walk(&document, &inner, path, open, depth + 1)?
         };
         self.embedded.insert(key.clone(), without_identity(document));
         self.known.insert(identity, key.clone());
         Ok(key)
     }
+}
+
+/// Reports whether a fragment means the whole document. The older validator takes every fragment
+/// without a slash that is not the name of a part for it, such as `definitions/x`.
+fn is_whole(fragment: &str, names: &BTreeSet<String>) -> bool {
+    fragment.is_empty() || !fragment.starts_with('/') && !names.contains(fragment)
+}
+
+/// Returns the names of parts of a document: `$anchor`, and ids that are only a fragment.
+fn part_names(schema: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut open = vec![schema];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
+                let ids = ["$id", "id"].into_iter().filter_map(text).filter_map(|id| id.strip_prefix('#'));
+                let anchors = ["$anchor", "$dynamicAnchor"].into_iter().filter_map(text);
+                names.extend(ids.chain(anchors).map(str::to_owned));
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Returns the references of a schema that mean the whole schema, although their fragments look
+/// like paths in it, each once.
+pub(crate) fn misread(schema: &Value) -> BTreeSet<String> {
+    let names = part_names(schema);
+    let mut found = BTreeSet::new();
+    let mut open = vec![schema];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                let reference = members.get("$ref").and_then(Value::as_str);
+                let fragment = reference.and_then(|reference| reference.strip_prefix('#'));
+                if let Some(fragment) = fragment.filter(|fragment| !fragment.is_empty())
+                    && is_whole(fragment, &names)
+                {
+                    found.insert(fragment.to_owned());
+                }
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Returns a document of the blueprint itself.

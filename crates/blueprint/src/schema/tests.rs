@@ -175,3 +175,40 @@ fn references_to_components() {
         check(reference, json!(1), Err(&format!("{prefix} {problem}")));
     }
 }
+
+/// A fragment without a slash that is the name of no part means the whole document, as for
+/// Landscaper.
+#[test]
+fn fragments_without_a_slash() {
+    let forgotten = |fragment: &str| json!({"type": "object", "properties": {"a": {"$ref": format!("#{fragment}")}}, "definitions": {"t": {"type": "string"}}});
+    for fragment in ["definitions/t", "definition/t", "t", "$defs"] {
+        check(forgotten(fragment), json!({"a": {"a": {}}}), "");
+        check(
+            forgotten(fragment),
+            json!({"a": "x"}),
+            "a: Invalid value: <redacted>: Invalid type. Expected: object, given: string",
+        );
+        assert!(misread(&forgotten(fragment)).contains(fragment), "{fragment}");
+    }
+    assert!(misread(&forgotten("/definitions/t")).is_empty() && misread(&forgotten("")).is_empty());
+    for name in [json!({"$id": "#t"}), json!({"id": "#t"}), json!({"$anchor": "t"})] {
+        let mut schema = forgotten("t");
+        schema["definitions"]["t"].as_object_mut().unwrap().extend(name.as_object().cloned().unwrap());
+        check(schema.clone(), json!({"a": "x"}), "");
+        assert!(misread(&schema).is_empty(), "{schema}");
+    }
+}
+
+/// A schema that names a foreign dialect is read as one that names none.
+#[test]
+fn foreign_dialects() {
+    for dialect in ["http://json-schema.org/schema#", "https://example.org/dialect"] {
+        let schema = json!({"$schema": dialect, "minimum": 1, "exclusiveMinimum": true});
+        check(schema.clone(), json!(2), "");
+        check(schema.clone(), json!(1), "(root): Invalid value: <redacted>: Must be greater than 1");
+        let definition = definition(json!({}));
+        let warning = Checker::new(&definition).warning(&schema).unwrap();
+        assert!(warning.contains(dialect), "{warning}");
+        assert_eq!(Checker::new(&definition).warning(&json!({"type": "string"})), None);
+    }
+}

@@ -4,13 +4,14 @@ mod state;
 
 use std::collections::BTreeSet;
 
-use groundwork_api::TemplateType;
+use groundwork_api::{TemplateType, item_type};
 use groundwork_spiff::{Document, Error as SpiffError, Limits, PathStep, ReadError};
 
 use super::error::{Excerpt, spiff_words};
 use super::{Execution, Source, Template, TemplateError, go, spiff};
 use crate::check::Severity;
 use crate::filesystem::{Filesystem, PathError, shown_path};
+use crate::functions::CLUSTER_FUNCTIONS;
 
 /// Finding about an execution.
 #[derive(Debug)]
@@ -46,6 +47,15 @@ pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Fi
         }
     };
     let mut checker = Checker { files, inline, remarks: Vec::new() };
+    match &template.source {
+        Source::Text(text) => checker.not_built(&template.origin, text, inline),
+        Source::Structure(value) => {
+            let problems: Vec<String> = not_built(&value.to_string()).map(|(_, problem)| problem).collect();
+            for problem in problems {
+                checker.add(Severity::Warning, problem, Place::Member("template"));
+            }
+        }
+    }
     match (language, &template.source) {
         (TemplateType::GoTemplate, Source::Text(text)) => checker.go(&template.origin, text),
         (TemplateType::GoTemplate, Source::Structure(_)) => {
@@ -79,6 +89,18 @@ impl Checker<'_> {
         self.remarks.push(Remark { severity, problem, place });
     }
 
+    /// Warns about words of features that are not built. A template may contain them in a branch
+    /// that does not run, or in a comment, so a warning must suffice.
+    fn not_built(&mut self, origin: &str, text: &str, inline: bool) {
+        for (index, line) in text.lines().enumerate() {
+            for (at, problem) in not_built(line) {
+                let excerpt = Excerpt::new(origin, text, index + 1, Some(at));
+                let place = if inline { Place::Text(excerpt) } else { Place::File(excerpt) };
+                self.add(Severity::Warning, problem, place);
+            }
+        }
+    }
+
     /// Checks a template and the files that it includes, directly or indirectly, each once.
     fn go(&mut self, origin: &str, text: &str) {
         let parsed = go::Parsed::default();
@@ -102,7 +124,9 @@ impl Checker<'_> {
                     match self.files.read(path) {
                         Ok(content) if function == "include" && seen.insert(path.clone()) => {
                             let origin = shown_path(path).to_owned();
-                            open.push((origin, String::from_utf8_lossy(content).into_owned(), false));
+                            let text = String::from_utf8_lossy(content).into_owned();
+                            self.not_built(&origin, &text, false);
+                            open.push((origin, text, false));
                         }
                         Ok(_) => {}
                         Err(error) => {
@@ -149,6 +173,20 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Returns the words of features that are not built in a text: the byte of the first occurrence,
+/// and a warning.
+fn not_built(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let functions = CLUSTER_FUNCTIONS.map(|name| (name, "a call of the function fails"));
+    let container = (item_type::CONTAINER, "no deployer of Groundwork handles items of this type");
+    functions.into_iter().chain([container]).filter_map(|(word, effect)| {
+        let is_part = |c: char| c.is_alphanumeric() || "_-/.".contains(c);
+        let mut found = text.match_indices(word).filter(|(at, _)| {
+            !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+        });
+        found.next().map(|(at, _)| (at, format!("{word} is not built yet: {effect}")))
+    })
 }
 
 fn missing(function: &str, path: &str, error: &PathError) -> String {

@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use groundwork_gotemplate::ErrorKind;
 use groundwork_spiff::Error as SpiffError;
+use groundwork_yaml as yaml;
 use serde_json::Value;
 
 use super::ExecutionKind;
@@ -240,6 +241,41 @@ impl Place<'_> {
         TemplateError::Failed(Box::new(report))
     }
 
+    /// Creates the error for an output that is not YAML, with the lines of the output and of the
+    /// template around the place, and the name of the item there.
+    ///
+    /// The lines are masked as in [`Place::no_value`].
+    pub(super) fn no_yaml(&self, kind: ExecutionKind, error: &yaml::Error, output: &str) -> TemplateError {
+        let lines: Vec<&str> = output.split('\n').collect();
+        let literals: Vec<Literals<'_>> = self.source.lines().map(Literals::of).collect();
+        let mut shown = |index: usize| match self.show_values {
+            true => lines[index].to_owned(),
+            false => mask(lines[index], &literals),
+        };
+        let at = error.position();
+        let line = at.line.clamp(1, lines.len());
+        let item = (0..line).rev().find_map(|index| {
+            let name = shown(index).trim_start().strip_prefix("- name:")?.trim().to_owned();
+            (!name.is_empty()).then(|| format!(", item {name}"))
+        });
+        let message =
+            format!("{}{error} (execution {:?}{})", kind.decoding(), self.executor, item.unwrap_or_default());
+        let rendered = snippet_of(lines.len(), &mut shown, line, at.column.saturating_sub(1));
+        // A line without literal text fits everywhere, and says nothing.
+        let origin = made_by(lines[line - 1], &literals).filter(|made| made.literal > 0);
+        let origin = origin.map(|made| made.index + 1);
+        let source = origin.map(|line| format!("\ntemplate source:\n{}", snippet(self.source, line, 0)));
+        let excerpt = origin.map(|line| Excerpt::new(self.origin, self.source, line, None));
+        let input = input(self.bindings);
+        let text = format!(
+            "{message}\nrendered template:\n{rendered}{}\ntemplate input:\n{}",
+            source.unwrap_or_default(),
+            lines_of(&input)
+        );
+        let (snippet, place) = (Some(rendered), message.len());
+        TemplateError::Failed(Box::new(TemplateReport { message, snippet, input, excerpt, text, place }))
+    }
+
     /// Creates the error of a Spiff template: the report of unresolved nodes, or another message,
     /// and the input.
     pub(super) fn spiff_error(&self, error: &SpiffError) -> TemplateError {
@@ -299,9 +335,31 @@ fn place_length(error: &groundwork_gotemplate::Error) -> usize {
 
 /// Returns the literal parts of an output line, with marks for the rest.
 fn mask(line: &str, template: &[Literals<'_>]) -> String {
-    let shown = template.iter().filter_map(|literals| literals.mask(line));
-    let best = shown.max_by_key(|(literal, _)| *literal).map(|(_, shown)| shown);
-    best.unwrap_or_else(|| rest_of(line).to_owned())
+    made_by(line, template).map_or_else(|| rest_of(line).to_owned(), |made| made.shown)
+}
+
+/// Line of a template that can make a line of the output.
+struct Made {
+    /// Index of the template's line.
+    index: usize,
+    /// Bytes of the output line that stand in the template.
+    literal: usize,
+    /// Output line with marks for the rest.
+    shown: String,
+}
+
+/// Returns the line of the template that has most in common with an output line.
+fn made_by(line: &str, template: &[Literals<'_>]) -> Option<Made> {
+    let lines = || template.iter().enumerate();
+    let whole = lines().filter_map(|(index, literals)| {
+        literals.mask(line).map(|(literal, shown)| Made { index, literal, shown })
+    });
+    // A line with conditions has literals of which only some are in the output, but it always begins
+    // with the first.
+    let begun = lines().filter_map(|(index, literals)| literals.begin(line, index));
+    let rank = |made: &Made| std::cmp::Reverse(made.literal);
+    // Of equal ones the first is chosen: a whole line, from the top of the template.
+    whole.chain(begun).min_by_key(rank)
 }
 
 /// Returns the mark that replaces a generated text.
@@ -330,6 +388,13 @@ impl<'a> Literals<'a> {
         }
         literals.push(rest);
         Self(literals)
+    }
+
+    /// Returns the line with everything masked after the first literal, if it begins with that.
+    fn begin(&self, line: &str, index: usize) -> Option<Made> {
+        let first = self.0.first().filter(|first| !first.trim().is_empty())?;
+        let rest = line.strip_prefix(first)?;
+        Some(Made { index, literal: first.len(), shown: format!("{first}{}", rest_of(rest)) })
     }
 
     /// Returns the number of literal bytes of a line, and the masked line, if this line of the

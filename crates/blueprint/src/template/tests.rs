@@ -158,6 +158,34 @@ fn absent_values() {
     assert!(run("a: {{ .imports.x | default \"d\" }}", &json!({"imports": {}})).is_ok());
 }
 
+/// `blueprints.md` 5.7: an output that is not YAML is shown around the place, with the item and the
+/// line of the template, and without values.
+#[test]
+fn outputs_that_are_not_yaml() {
+    let template = "deployItems:
+{{- range $i := list 1 2 3 }}
+- name: item-{{ $i }}
+  config:
+    note: {{ if eq $i 3 }}{{ $.imports.pw }}: b{{ else }}fine{{ end }}
+{{- end }}
+";
+    let error = run(template, &json!({"imports": {"pw": "canary: x"}})).unwrap_err();
+    let report = error.report().unwrap();
+    let problem = "line 10, column 17: mapping values are not allowed in this context";
+    let expected =
+        format!("error while decoding templated execution: {problem} (execution \"main\", item item-[...])");
+    assert_eq!(report.message, expected);
+    let snippet = report.snippet.as_deref().unwrap();
+    assert!(
+        snippet.contains("\n8:    - name: item-[...]\n9:      config:\n10:       note: [...]\n"),
+        "{snippet}"
+    );
+    assert_eq!(report.excerpt.as_ref().map(|excerpt| excerpt.line), Some(5));
+    let text = error.to_string();
+    assert!(text.contains("rendered template:\n") && text.contains("template source:\n"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+}
+
 /// `blueprints.md` 5.7: five lines around the place, and lines beyond the source.
 #[test]
 fn snippets() {

@@ -4,7 +4,6 @@ use groundwork_api::{PackageRevision, ResourceExt as _};
 use groundwork_cel::{
     Compiler, Declarations, Declared, EvalError, Host, Patterns, STACK, Size, Sizes, Time, Value, check_form,
 };
-use groundwork_krm::Changes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -14,8 +13,9 @@ use super::{Package, unmet_gates, workspace};
 pub const RULE: &str = "groundwork/approval-rule";
 /// Variable for the time of the evaluation.
 const NOW: &str = "now";
-/// Variables for the package, its change and its readiness gates.
-const VARIABLES: [&str; 3] = ["package", "change", "gates"];
+/// Variables for the draft, its change and its readiness gates. The name `package` is reserved in
+/// CEL.
+const VARIABLES: [&str; 3] = ["draft", "change", "gates"];
 /// Cost limit of an evaluation, the same as for the expressions of sets.
 const COST: u64 = 1_000_000;
 
@@ -38,9 +38,10 @@ pub struct Ruling {
 }
 
 impl Rule {
-    /// Returns the rule in the annotations of a draft; `None` if there is none. `is_first` is true
-    /// if no revision of the package is published.
-    pub fn of(draft: &PackageRevision, changes: &Changes, is_first: bool, now: i64) -> Option<Self> {
+    /// Returns the rule in the annotations of a draft; `None` if there is none. `change` has the
+    /// members of the variable with this name, and `is_first` is true if no revision of the package
+    /// is published.
+    pub fn of(draft: &PackageRevision, change: &impl Serialize, is_first: bool, now: i64) -> Option<Self> {
         let source = draft.annotations().get(RULE)?.clone();
         let Package { repository, path } = Package::of(draft);
         let metadata = draft.spec.package_metadata.clone().unwrap_or_default();
@@ -48,12 +49,14 @@ impl Rule {
         let gates = draft.spec.readiness_gates.iter().filter_map(|gate| gate.condition_type.as_deref());
         let gates: Map<String, Json> =
             gates.map(|gate| (gate.to_owned(), json!(!unmet.contains(&gate)))).collect();
+        let mut change = serde_json::to_value(change).unwrap_or_default();
+        change["isFirst"] = json!(is_first);
         let variables = json!({
-            "package": {
+            "draft": {
                 "repository": repository, "path": path, "workspace": workspace(draft),
                 "labels": metadata.labels, "annotations": metadata.annotations,
             },
-            "change": {"isFirst": is_first, "files": changes.files, "objects": changes.objects},
+            "change": change,
             "gates": gates,
         });
         Some(Self { source, variables, now })
@@ -145,14 +148,14 @@ mod tests {
             ],
         });
         // Monday, 12 January 2026, 09:30 UTC.
-        Rule::of(&draft, &serde_json::from_value(changes).unwrap(), false, 1_768_210_200).unwrap().evaluate()
+        Rule::of(&draft, &changes, false, 1_768_210_200).unwrap().evaluate()
     }
 
     #[test]
     fn rules() {
         for (source, expected) in [
             ("true", true),
-            ("package.repository == 'edge' && package.path.startsWith('net/')", true),
+            ("draft.repository == 'edge' && draft.path.startsWith('net/')", true),
             ("change.files.all(f, f.path.endsWith('.yaml')) && size(change.files) < 3", true),
             ("change.objects.all(o, o.kind in ['ConfigMap', 'Deployment'])", true),
             ("change.objects.all(o, o.change != 'removed')", true),

@@ -52,8 +52,8 @@ pub struct StoreArguments {
     #[arg(long, env = "GROUNDWORK_PACKAGE_GIT_TIMEOUT", conflicts_with = "porch", value_name = "SECONDS", default_value_t = GIT_TIMEOUT)]
     pub package_git_timeout: u64,
 
-    /// PEM file with certificates to trust for git remotes, and for their proxy, at https addresses;
-    /// without it those of the system
+    /// PEM file with certificates to trust for git remotes, and for their proxy, at https
+    /// addresses; without it those of the system
     #[arg(long, env = "GROUNDWORK_PACKAGE_GIT_CA", conflicts_with = "porch", value_name = "FILE")]
     pub package_git_ca: Option<PathBuf>,
 

@@ -38,8 +38,8 @@ pub(crate) struct Relations {
     repositories: HashMap<ObjectId, SeenRepository>,
     /// Variants whose revision follows a tag: any new revision may carry the tag.
     following: HashSet<Key>,
-    /// Variants with other steering annotations, which have not been reconciled since. An annotation
-    /// does not change the generation of an object.
+    /// Variants with other steering annotations, which have not been reconciled since. An
+    /// annotation does not change the generation of an object.
     steered: HashSet<Key>,
 }
 
