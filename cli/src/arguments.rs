@@ -7,6 +7,7 @@ use crate::blueprint::BlueprintArguments;
 use crate::component::ComponentArguments;
 use crate::events::EventsArguments;
 use crate::explain::ExplainArguments;
+use crate::migrate::MigrateArguments;
 use crate::operations::{DeleteArguments, InterruptArguments, ReconcileArguments};
 use crate::packages::PackagesArguments;
 use crate::plan::PlanArguments;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     /// 0: nothing would change, and no job would run. 1: something would change, or a job would
     /// fail. 2: the input or the cluster cannot be used.
     Plan(PlanArguments),
+    /// Check a cluster of Landscaper or Porch before Groundwork takes over.
+    Migrate(MigrateArguments),
     /// Run all services in this process.
     ///
     /// The services work on the cluster of the current kube context, and end on SIGINT or SIGTERM.

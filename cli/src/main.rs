@@ -17,6 +17,7 @@ mod functions;
 mod input;
 mod inventory;
 mod live;
+mod migrate;
 mod namespace;
 mod operations;
 mod output;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Component(arguments) => component::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Reconcile(arguments) => operations::reconcile(&arguments),
         Command::Interrupt(arguments) => operations::interrupt(&arguments),

@@ -67,5 +67,7 @@ pub use objects::{Metadata, Objects, Stored};
 pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, SetAside, Waker};
 pub use service::{ProcessContext, RunningService, ServiceArguments, ServiceError, main, started};
 pub use sources::{SourceChanges, Sources, sources};
-pub use takeover::{LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments};
+pub use takeover::{
+    LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments, originals_at_work,
+};
 pub use workers::{WorkError, Workers};

@@ -107,6 +107,24 @@ impl TakeoverArguments {
     }
 }
 
+/// Returns the leases of the other controllers that are fresh, for a look from outside.
+///
+/// # Errors
+///
+/// The leases cannot be listed.
+pub async fn originals_at_work(client: &Client) -> Result<Vec<OriginalAtWorkError>, kube::Error> {
+    let now = Timestamp::now();
+    let mut found = Vec::new();
+    for original in [LANDSCAPER, PORCH] {
+        for name in original.leases {
+            let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
+            let leases = Api::<Lease>::all(client.clone()).list(&parameters).await?;
+            found.extend(leases.items.iter().filter_map(|lease| at_work(original, lease, now)));
+        }
+    }
+    Ok(found)
+}
+
 /// Returns all leases of a name. If this service may not list leases, it returns none and logs
 /// that.
 async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {

@@ -49,6 +49,7 @@ mod levels;
 mod lifecycle;
 mod many_installations;
 mod metrics;
+mod migrating;
 mod namespaces;
 mod neighbours;
 mod never_right;

@@ -1,0 +1,79 @@
+//! `groundwork migrate check` on a cluster with what Landscaper and Porch leave behind.
+
+use anyhow::{Result, ensure};
+use groundwork_api::{Installation, PackageVariant};
+use groundwork_tests::{System, SystemOptions, wait_for};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::json;
+
+use crate::case::Case;
+use crate::command::run;
+use crate::support::PATIENCE;
+
+/// The check says nothing about a clean cluster, and names each leftover with the command that
+/// removes it. The system is of its own, because the leftovers stop every write.
+#[tokio::test]
+async fn leftovers_are_found_and_removed() -> Result<()> {
+    let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let check = async || run(&system, &["migrate", "check"]).await;
+    let (code, out, err) = check().await?;
+    ensure!(code == 0 && out == "nothing stands in the way\n", "{code} {out}{err}");
+
+    let case = Case::new(&system, "leftovers").await?;
+    let blueprint = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: d\n  type: Spiff\n  template: {deployItems: [{name: job, type: landscaper.gardener.cloud/container, config: {a: 1}}]}\n";
+    case.begin_with("app", blueprint, &json!({})).await?;
+    let warned = case.warnings_with::<Installation>("app", "RenderWarnings").await?;
+    ensure!(
+        warned.iter().any(|(_, message)| message.contains("which no deployer of Groundwork handles")),
+        "{warned:?}"
+    );
+    let policy = json!({"approval.nephio.org/policy": "initial"});
+    case.create::<PackageVariant>("dns", &json!({"spec": {"annotations": policy}})).await?;
+    wait_for("the item is found", PATIENCE, async || {
+        let (code, out, err) = check().await.map_err(|error| error.to_string())?;
+        let is_found =
+            out.contains("landscaper.gardener.cloud/container") && out.contains("jobs of 1 Installations");
+        if code == 1 && is_found { Ok(()) } else { Err(format!("{code} {out}{err}")) }
+    })
+    .await?;
+
+    let client = system.client().await?;
+    let webhooks = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+    let left = json!({
+        "metadata": {"name": "landscaper-validation-webhook"},
+        "webhooks": [{
+            "name": "installation.validation.landscaper.gardener.cloud", "failurePolicy": "Fail", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"namespace": "ls-system", "name": "landscaper-webhooks"}},
+            "rules": [{"apiGroups": ["landscaper.gardener.cloud"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                "resources": ["installations"]}],
+        }],
+    });
+    webhooks.create(&PostParams::default(), &serde_json::from_value(left)?).await?;
+    let services = Api::<APIService>::all(client.clone());
+    let left = json!({
+        "metadata": {"name": "v1alpha1.porch.kpt.dev"},
+        "spec": {"group": "porch.kpt.dev", "version": "v1alpha1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+            "insecureSkipTLSVerify": true, "service": {"namespace": "porch-system", "name": "api"}},
+    });
+    services.create(&PostParams::default(), &serde_json::from_value(left)?).await?;
+    let (code, out, err) = check().await?;
+    ensure!(code == 1, "{code} {out}{err}");
+    for command in [
+        "kubectl delete validatingwebhookconfiguration landscaper-validation-webhook",
+        "kubectl delete apiservice v1alpha1.porch.kpt.dev",
+        "--approval-policies",
+    ] {
+        ensure!(out.contains(command), "{command}: {out}");
+    }
+    // A namespace without anything of them: only what concerns the whole cluster is left.
+    let (_, out, _) = run(&system, &["migrate", "check", "-n", "default"]).await?;
+    ensure!(!out.contains("--approval-policies") && out.contains("landscaper-validation-webhook"), "{out}");
+    webhooks.delete("landscaper-validation-webhook", &DeleteParams::default()).await?;
+    services.delete("v1alpha1.porch.kpt.dev", &DeleteParams::default()).await?;
+    let (code, out, err) = run(&system, &["migrate", "check", "-n", "default"]).await?;
+    ensure!(code == 0, "{code} {out}{err}");
+    Ok(())
+}
