@@ -14,6 +14,7 @@ mod dev;
 mod examples;
 mod fuzz;
 mod images;
+mod kinds;
 mod licences;
 mod servers;
 mod test;

@@ -82,7 +82,7 @@ part! {
     /// Names an object in the same namespace.
     #[derive(Eq, Hash)]
     pub struct LocalObjectReference {
-        /// Name of the object.
+        /// Name of the object in the same namespace.
         pub name: String,
     }
 }

@@ -12,7 +12,7 @@ kind! {
     /// A DataObject carries a value between Installations.
     #[schemars(extend("required" = ["data"]))]
     pub struct DataObject {
-        /// The value; anything that JSON can express.
+        /// Value of the DataObject; anything that JSON can express.
         pub data: AnyJson,
     }
 }
@@ -34,7 +34,7 @@ part! {
         /// Type of the Target, such as `landscaper.gardener.cloud/kubernetes-cluster`.
         #[serde(rename = "type")]
         pub type_: String,
-        /// The configuration; not together with `secretRef`.
+        /// Configuration of the Target; not together with `secretRef`.
         #[schemars(schema_with = "schema::any_but_null")]
         pub config: AnyJson,
         /// Secret of the same namespace that holds the configuration.

@@ -9,9 +9,6 @@ use groundwork_go::duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Regular expression, for schemas, of the texts that [`Duration`] accepts.
-const PATTERN: &str = r"^(none|[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$";
-
 /// Duration with the precision of a nanosecond, within ±292 years.
 ///
 /// Keeps the text that it was parsed from, and writes the same text again. Two durations are equal
@@ -36,6 +33,8 @@ pub enum DurationError {
 }
 
 impl Duration {
+    /// Regular expression, for schemas, of the texts that are durations.
+    pub const PATTERN: &str = r"^(none|[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$";
     /// Zero duration, written `none`.
     pub const NONE: Self = Self { nanoseconds: 0, written: None };
 
@@ -146,7 +145,7 @@ impl JsonSchema for Duration {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({"type": "string", "pattern": PATTERN})
+        schemars::json_schema!({"type": "string", "pattern": Self::PATTERN})
     }
 }
 

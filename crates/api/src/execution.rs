@@ -31,8 +31,8 @@ part! {
         /// Templates of the deploy items.
         #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
         pub deploy_items: List<DeployItemTemplate>,
-        /// The same list as JSON, compressed with gzip; used instead of `deployItems` if both are
-        /// set.
+        /// List of the templates as JSON, compressed with gzip; used instead of `deployItems` if
+        /// both are set.
         #[schemars(schema_with = "schema::bytes")]
         pub deploy_items_compressed: Option<ByteString>,
         ..

@@ -125,7 +125,7 @@ part! {
         /// Name and version of a component in a repository.
         #[serde(rename = "ref")]
         pub reference: Option<ComponentVersionReference>,
-        /// The component descriptor itself. Nested descriptors are in the label
+        /// Component descriptor as an object. Nested descriptors are in the label
         /// `landscaper.gardener.cloud/component-descriptor` of component references.
         #[schemars(schema_with = "schema::any_object_but_null")]
         pub inline: AnyJson,
@@ -157,7 +157,7 @@ part! {
         /// Resource of the component that holds the blueprint.
         #[serde(rename = "ref")]
         pub reference: Option<BlueprintReference>,
-        /// The blueprint itself.
+        /// Blueprint as an object.
         pub inline: Option<InlineBlueprint>,
     }
 }
@@ -301,7 +301,7 @@ part! {
     pub struct NamedObjectReference {
         /// Name of the installation template.
         pub name: String,
-        /// The subinstallation.
+        /// Object of the subinstallation.
         #[serde(rename = "ref")]
         pub reference: ObjectReference,
         ..
@@ -323,7 +323,7 @@ part! {
     /// Name in the blueprint and name of the object.
     #[derive(Eq)]
     pub struct NamePair {
-        /// Name in the blueprint.
+        /// Name of the template in the blueprint.
         pub spec_name: String,
         /// Name of the object.
         pub object_name: String,

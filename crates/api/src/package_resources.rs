@@ -74,7 +74,7 @@ part! {
         pub stderr: Option<String>,
         /// 0 if the function succeeded.
         pub exit_code: Option<i32>,
-        /// Findings.
+        /// Findings of the function.
         pub results: List<ResultItem>,
         ..
     }
@@ -83,7 +83,7 @@ part! {
 part! {
     /// A finding of a function.
     pub struct ResultItem {
-        /// Text for people.
+        /// Text of the finding, for people.
         pub message: Option<String>,
         /// `error`, `warning` or `info`.
         pub severity: Option<String>,
@@ -100,13 +100,13 @@ part! {
 part! {
     /// Identity of a resource in a package.
     pub struct ResourceIdentifier {
-        /// Group and version.
+        /// Group and version of the resource.
         pub api_version: Option<String>,
-        /// Kind.
+        /// Kind of the resource.
         pub kind: Option<String>,
-        /// Name.
+        /// Name of the resource.
         pub name: Option<String>,
-        /// Namespace.
+        /// Namespace of the resource.
         pub namespace: Option<String>,
         ..
     }
@@ -117,9 +117,9 @@ part! {
     pub struct ResultField {
         /// Path of the field.
         pub path: Option<String>,
-        /// Value that it has.
+        /// Present value of the field.
         pub current_value: AnyJson,
-        /// Value that it should have.
+        /// Value that the function proposes.
         pub proposed_value: AnyJson,
         ..
     }

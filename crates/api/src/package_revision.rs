@@ -61,7 +61,7 @@ part! {
         pub workspace_name: Option<String>,
         /// Number of the revision: 0 until it is published, -1 for the head of the branch.
         pub revision: Option<i64>,
-        /// `Draft`, `Proposed`, `Published` or `DeletionProposed`.
+        /// Wanted stage: `Draft`, `Proposed`, `Published` or `DeletionProposed`.
         #[schemars(extend("crdDefault" = "Draft", "enum" = ["Draft", "Proposed", "Published", "DeletionProposed"]))]
         pub lifecycle: Option<String>,
         /// Steps that made the revision.
@@ -99,9 +99,9 @@ part! {
 part! {
     /// Labels and annotations of a package.
     pub struct PackageMetadata {
-        /// Labels.
+        /// Labels of the package.
         pub labels: Map<String>,
-        /// Annotations.
+        /// Annotations of the package.
         pub annotations: Map<String>,
         ..
     }
@@ -139,7 +139,7 @@ part! {
     pub struct InitTask {
         /// Folder of the package.
         pub subpackage: Option<String>,
-        /// Short description.
+        /// Description of the package in a few words.
         pub description: Option<String>,
         /// Keywords to find the package by.
         pub keywords: List<String>,
@@ -168,7 +168,7 @@ part! {
         pub git: Option<GitPackage>,
         /// Package in an OCI image.
         pub oci: Option<OciPackage>,
-        /// A registered revision.
+        /// PackageRevision of a registered package.
         pub upstream_ref: Option<PackageRevisionRef>,
         ..
     }
@@ -193,7 +193,7 @@ part! {
 part! {
     /// Package in an OCI image.
     pub struct OciPackage {
-        /// The image.
+        /// Name of the image.
         pub image: Option<String>,
         ..
     }
@@ -202,7 +202,7 @@ part! {
 part! {
     /// Names another object in the same namespace.
     pub struct PackageRevisionRef {
-        /// Name of the object.
+        /// Name of the object in the same namespace.
         pub name: String,
         ..
     }
@@ -226,7 +226,8 @@ part! {
         pub new_upstream_ref: Option<PackageRevisionRef>,
         /// Revision that is upgraded.
         pub local_package_revision_ref: Option<PackageRevisionRef>,
-        /// Strategy for the merge of the changes.
+        /// Strategy for the merge: `resource-merge`, `fast-forward`, `force-delete-replace` or
+        /// `copy-merge`.
         pub strategy: Option<String>,
         ..
     }
@@ -280,7 +281,7 @@ part! {
         /// Branch or tag.
         #[serde(rename = "ref")]
         pub reference: Option<String>,
-        /// Commit.
+        /// Hash of the commit.
         pub commit: Option<String>,
         ..
     }

@@ -110,13 +110,13 @@ part! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InjectionSelector {
-    /// API group.
+    /// API group of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// API version.
+    /// API version of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Kind.
+    /// Kind of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Name of the object; empty if it was left out.
@@ -187,11 +187,11 @@ part! {
 part! {
     /// An object that was injected.
     pub struct InjectionSource {
-        /// Group and version.
+        /// Group and version of the object.
         pub api_version: String,
-        /// Kind.
+        /// Kind of the object.
         pub kind: String,
-        /// Name.
+        /// Name of the object.
         pub name: String,
         /// resourceVersion of the object when it was injected.
         pub resource_version: Option<String>,

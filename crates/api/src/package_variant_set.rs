@@ -80,7 +80,7 @@ part! {
     pub struct RepositorySelector {
         /// Labels that the object must have.
         pub match_labels: Map<String>,
-        /// Further requirements.
+        /// Further requirements on labels.
         #[schemars(schema_with = "schema::match_expressions")]
         pub match_expressions: List<LabelSelectorRequirement>,
     }
@@ -97,7 +97,7 @@ part! {
         pub name: Option<String>,
         /// Labels that the object must have.
         pub match_labels: Map<String>,
-        /// Further requirements.
+        /// Further requirements on labels.
         #[schemars(schema_with = "schema::match_expressions")]
         pub match_expressions: List<LabelSelectorRequirement>,
     }
@@ -201,7 +201,7 @@ part! {
 part! {
     /// Changes to the package context, fixed or computed.
     pub struct PackageContextTemplate {
-        /// Values to set.
+        /// Values to set by key.
         pub data: Map<String>,
         /// Keys to remove.
         pub remove_keys: List<String>,
@@ -250,13 +250,13 @@ part! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MapExpr {
-    /// The key.
+    /// Fixed key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// CEL expression for the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_expr: Option<String>,
-    /// The value.
+    /// Fixed value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// CEL expression for the value.

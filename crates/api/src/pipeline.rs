@@ -60,17 +60,17 @@ strict! {
     /// Selects resources that match in all given fields.
     #[derive(Eq)]
     pub struct Selector {
-        /// Group and version.
+        /// Group and version of the resources.
         pub api_version: Option<String>,
-        /// Kind.
+        /// Kind of the resources.
         pub kind: Option<String>,
-        /// Name.
+        /// Name of the resource.
         pub name: Option<String>,
-        /// Namespace.
+        /// Namespace of the resources.
         pub namespace: Option<String>,
-        /// Labels.
+        /// Labels that the resources have, among others.
         pub labels: Map<String>,
-        /// Annotations.
+        /// Annotations that the resources have, among others.
         pub annotations: Map<String>,
     }
 }

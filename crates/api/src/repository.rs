@@ -31,7 +31,7 @@ kind! {
 part! {
     /// Location of the packages.
     pub struct RepositorySpec {
-        /// Text for people.
+        /// Description of the repository, for people.
         pub description: Option<String>,
         /// True if packages of this repository are deployed: clones get a package context, and
         /// readiness gates apply.
@@ -61,9 +61,9 @@ part! {
 part! {
     /// Schedule for reading the packages again.
     pub struct RepositorySync {
-        /// Times as a cron expression.
+        /// Times of the readings as a cron expression.
         pub schedule: Option<String>,
-        /// A single time.
+        /// Time of a single reading.
         #[schemars(schema_with = "schema::time")]
         pub run_once_at: Option<Time>,
     }

@@ -47,8 +47,8 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "required": ["type", "status", "lastTransitionTime", "reason", "message"],
             "properties": {
-                "type": {"type": "string", "description": "What is observed."},
-                "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether it holds."},
+                "type": {"type": "string", "description": "Aspect of the object that the condition is about."},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": "`True` if the aspect holds, `False` if not, `Unknown` if the service cannot tell."},
                 "observedGeneration": {
                     "type": "integer",
                     "format": "int64",

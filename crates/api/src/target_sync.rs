@@ -32,7 +32,8 @@ part! {
         pub secret_ref: LocalSecretReference,
         /// True to create a Target for the source cluster, too.
         pub create_target_to_source: Option<bool>,
-        /// Name of that Target; the default is the name of the source namespace.
+        /// Name of the Target for the source cluster; the default is the name of the source
+        /// namespace.
         pub target_to_source_name: Option<String>,
         /// Names of the Secrets that are mirrored: a regular expression, `*` for all, absent for
         /// none. Not together with `shootNameExpression`.

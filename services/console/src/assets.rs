@@ -2,10 +2,12 @@
 
 use std::sync::LazyLock;
 
+use axum::Router;
+use axum::routing::get;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
-use crate::answer::Answer;
+use crate::answer;
 
 const STYLE: &str = include_str!("../assets/console.css");
 const SCRIPT: &str = include_str!("../assets/console.js");
@@ -30,11 +32,10 @@ pub(crate) fn icon_path() -> &'static str {
     &PATHS[2]
 }
 
-/// Returns the file at an address, or `None` if the address is not a file's.
-pub(crate) fn answer(path: &str) -> Option<Answer> {
-    match PATHS.iter().position(|known| known == path)? {
-        0 => Some(Answer::asset("text/css; charset=utf-8", STYLE)),
-        1 => Some(Answer::asset("text/javascript; charset=utf-8", SCRIPT)),
-        _ => Some(Answer::asset("image/svg+xml", ICON)),
-    }
+/// Returns the routes of the files.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
+        .route(style_path(), get(async || answer::asset("text/css; charset=utf-8", STYLE)))
+        .route(script_path(), get(async || answer::asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route(icon_path(), get(async || answer::asset("image/svg+xml", ICON)))
 }

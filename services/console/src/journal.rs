@@ -6,30 +6,25 @@ use groundwork_grpc::Channel;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{JournalEntry, ReplayRequest};
-use jiff::Timestamp;
 use tonic::Status;
 
-use crate::answer::Answer;
-use crate::console::{PageError, Site, called};
-use crate::landscape::Place;
-use crate::pages::journal::{JournalPage, Wish};
-use crate::request::Request;
-use crate::visitor::Visitor;
+use crate::console::{Made, PageError, called};
+use crate::context::Context;
+use crate::pages::journal::{JournalPage, JournalQuery, Wish};
+use crate::request::{Object, Parameters};
 
 /// Shows a page of the journal. The visitor needs the rights that the renderer's own call demands,
 /// because entries quote every object that belongs to an Installation.
 pub(crate) async fn page(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<Installation>(visitor, "get", place).await?;
+    context: Context,
+    Object(place): Object,
+    Parameters(query): Parameters<JournalQuery>,
+) -> Made {
+    context.demand::<Installation>(&place).await?;
     let all = (
-        site.sees_all::<Installation>(visitor, place).await?,
-        site.sees_all::<Execution>(visitor, place).await?,
-        site.sees_all::<DeployItem>(visitor, place).await?,
+        context.sees_all::<Installation>(&place).await?,
+        context.sees_all::<Execution>(&place).await?,
+        context.sees_all::<DeployItem>(&place).await?,
     );
     if all != (true, true, true) {
         return Err(PageError::Denied(format!(
@@ -38,8 +33,8 @@ pub(crate) async fn page(
             place.namespace
         )));
     }
-    let wish = Wish::of(request)?;
-    let Some(renderer) = &site.renderer else {
+    let wish = Wish::of(query)?;
+    let Some(renderer) = &context.site.renderer else {
         let text = "The journal is not available: start the console with --renderer, the address of the service that \
                     reads it.";
         return Err(PageError::Refused(text.to_owned()));
@@ -57,9 +52,8 @@ pub(crate) async fn page(
     };
     let (entries, is_truncated) =
         replay(renderer.clone(), asked).await.map_err(|status| called("renderer", &status))?;
-    let is_known = site.landscape.read().installations.contains_key(place);
-    let page = JournalPage::new(place.clone(), wish, entries, is_truncated, is_known);
-    Ok(site.show(request, visitor, &page, now))
+    let is_known = context.site.landscape.read().installations.contains_key(&place);
+    Ok(context.show(&JournalPage::new(place, wish, entries, is_truncated, is_known)))
 }
 
 /// Returns all entries of an answer, and whether the limit cut entries off.

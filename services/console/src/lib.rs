@@ -15,9 +15,11 @@
 mod answer;
 mod assets;
 mod console;
+mod context;
 mod escape;
 mod journal;
 mod landscape;
+mod lists;
 mod live;
 mod objects;
 mod operations;
@@ -25,8 +27,10 @@ mod pages;
 mod planning;
 mod request;
 mod rights;
+mod routes;
 mod server;
 mod settings;
+mod sign_in;
 mod sources;
 mod visitor;
 
@@ -46,6 +50,7 @@ use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_telemetry::{Condition, Telemetry};
+use groundwork_turns::Seats;
 use kube::Client;
 
 use console::Site;
@@ -200,7 +205,7 @@ impl Console {
             allows_operations: settings.allow_operations,
             is_https: settings.console_https,
             proxies: settings.trusted_proxies,
-            live: Site::places(),
+            live: Seats::new(live::PAGES),
             end: telemetry.shutdown.token(),
         });
         Ok(Self { server, site, filler, bus, ready, telemetry })
@@ -216,7 +221,7 @@ impl Console {
         let Self { server, site, filler, bus, ready, telemetry } = self;
         let end = telemetry.shutdown.token();
         let following = end.run_until_cancelled(follow(&bus, &filler, &ready));
-        tokio::join!(server.serve(site, end.clone()), following);
+        tokio::join!(server.serve(routes::router(site), end.clone()), following);
     }
 }
 

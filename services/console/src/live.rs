@@ -1,26 +1,30 @@
 //! Live updates: each open page receives an event when it has changed, and fetches itself again.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::Stream;
-use futures::stream::unfold;
+use axum::response::sse::Event;
+use futures::StreamExt as _;
+use futures::stream::{once, unfold};
 use groundwork_api::{Installation, Kind as _, PackageRevision, PackageVariant, PackageVariantSet};
 use groundwork_bus::ObjectId;
-use groundwork_grpc::User;
-use groundwork_turns::Seat;
-use hyper::body::{Bytes, Frame};
+use groundwork_telemetry::ports::network_of;
+use groundwork_turns::{Holder, Seat, Shares};
+use serde::Deserialize;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Code;
 
-use crate::console::Site;
+use crate::answer;
+use crate::console::{Made, PageError, Site};
+use crate::context::Context;
 use crate::landscape::{Place, Position};
-use crate::request::Request;
+use crate::request::Parameters;
 use crate::rights::Visible;
 
+/// Limits on open pages that receive live updates.
+pub(crate) const PAGES: Shares = Shares::of(1_000);
 /// Delay between a change and its event, so that changes that come together cause one event.
 const SETTLE: Duration = Duration::from_millis(40);
 /// Shortest time between two events of a page: people cannot read a page that changes more often.
@@ -29,6 +33,8 @@ const PAUSE: Duration = Duration::from_millis(700);
 const LOOK: Duration = Duration::from_secs(1);
 /// Number of checks after which the API server is asked about the visitor again, every 15 seconds.
 const LOOKS: u32 = 15;
+/// Time after which a browser connects again.
+const RETRY: Duration = Duration::from_secs(2);
 /// Longest time that a session lasts. The browser then connects again, so that a browser that has
 /// disappeared does not keep its seat for ever.
 const LONGEST: Duration = Duration::from_mins(10);
@@ -95,23 +101,23 @@ impl Topic {
     }
 }
 
-/// The page that a session watches, and its visitor.
-#[derive(Debug)]
+/// Page that a browser watches.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Watched {
-    pub(crate) topic: Topic,
-    /// Namespaces in which the visitor sees the objects of the topic. If `None`, several kinds are
-    /// on the page and each object is asked about.
-    pub(crate) visible: Option<Arc<Visible>>,
-    pub(crate) user: Arc<User>,
+    topic: String,
     /// Position of the console when the page was made, if the page carries one.
-    pub(crate) since: Option<Position>,
+    since: String,
 }
 
 /// Session of one open page.
 struct Session {
-    site: Arc<Site>,
-    request: Request,
-    watched: Watched,
+    context: Context,
+    topic: Topic,
+    /// Namespaces in which the visitor sees the objects of the topic. If `None`, several kinds are
+    /// on the page and each object is asked about.
+    visible: Option<Arc<Visible>>,
+    since: Option<Position>,
     changes: Receiver<ObjectId>,
     problems: Vec<String>,
     begin: Instant,
@@ -126,14 +132,21 @@ struct Session {
 }
 
 /// Returns the stream of events for an open page.
-pub(crate) fn events(
-    site: Arc<Site>,
-    request: Request,
-    watched: Watched,
-    place: Seat,
-) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static {
+pub(crate) async fn events(context: Context, Parameters(watched): Parameters<Watched>) -> Made {
+    let topic = Topic::parse(&watched.topic)
+        .ok_or_else(|| PageError::Refused("The topic is not known.".to_owned()))?;
+    let visible = visible(&context, &topic).await?;
+    let Context { site, request, visitor, .. } = &context;
+    let address = request.browser(&site.proxies).map(network_of).map(Holder::Address);
+    let holders = Holder::of_user(&visitor.user.name).into_iter().chain(address).collect();
+    let place = site.live.take(holders).map_err(|full| {
+        PageError::Unavailable(format!("Too many pages are open: {full}. Reload this one to see changes."))
+    })?;
     let now = Instant::now();
     let session = Session {
+        topic,
+        visible,
+        since: Position::parse(&watched.since),
         changes: site.landscape.changes(),
         problems: site.problems(),
         begin: now,
@@ -143,25 +156,36 @@ pub(crate) fn events(
         is_over: false,
         is_stale: false,
         _place: place,
-        site,
-        request,
-        watched,
+        context,
     };
-    let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
-    let first = futures::stream::iter([frame(": welcome\nretry: 2000\n\n")]);
-    let rest = unfold(session, move |mut session| async move {
+    let first = once(async { Event::default().comment("welcome").retry(RETRY) });
+    let rest = unfold(session, |mut session| async move {
         // Changes after the page was made and before this subscription would otherwise be lost.
         session.is_stale |= session.is_behind().await;
-        let text = session.next().await?;
-        Some((frame(text), session))
+        let event = session.next().await?;
+        Some((event, session))
     });
-    futures::StreamExt::chain(first, rest)
+    Ok(answer::events(first.chain(rest).map(Ok)))
+}
+
+/// Returns the namespaces of the objects of a topic that the visitor sees, if the topic has one
+/// kind of objects. An error if the visitor may not see the page of the topic.
+async fn visible(context: &Context, topic: &Topic) -> Result<Option<Arc<Visible>>, PageError> {
+    match topic {
+        Topic::Installations => context.visible::<Installation>().await.map(Some),
+        Topic::Sets => context.visible::<PackageVariantSet>().await.map(Some),
+        Topic::Installation(place) => context.demand::<Installation>(place).await.map(|()| None),
+        Topic::Packages(place) if !context.sees_all::<PackageVariant>(place).await? => {
+            Err(PageError::Denied("You may not get PackageVariants in this namespace.".to_owned()))
+        }
+        Topic::Overview | Topic::Packages(_) | Topic::Events => Ok(None),
+    }
 }
 
 impl Session {
     /// Returns the next event of the page, or `None` when the session ends.
-    async fn next(&mut self) -> Option<&'static str> {
-        let end = self.site.end.clone();
+    async fn next(&mut self) -> Option<Event> {
+        let end = self.context.site.end.clone();
         while !self.is_over && self.begin.elapsed() < LONGEST {
             let look = self.next_look;
             tokio::select! {
@@ -174,18 +198,18 @@ impl Session {
                     Err(RecvError::Lagged(_)) => self.note_all().await,
                     Err(RecvError::Closed) => return None,
                 },
-                () = sleep_until(look) => if let Some(text) = self.look().await {
-                    return Some(text);
+                () = sleep_until(look) => if let Some(event) = self.look().await {
+                    return Some(event);
                 },
             }
         }
         None
     }
 
-    fn tell(&mut self) -> Option<&'static str> {
+    fn tell(&mut self) -> Option<Event> {
         self.is_stale = false;
         self.quiet_until = Instant::now() + PAUSE;
-        Some("event: changed\ndata: \n\n")
+        Some(named("changed"))
     }
 
     /// Marks the page as out of date if a change concerns it, and takes along the changes that
@@ -206,8 +230,8 @@ impl Session {
     /// Reports whether an object on the page has changed since the page was made. Also true if the
     /// changes are no longer known.
     async fn is_behind(&mut self) -> bool {
-        let Some(since) = self.watched.since.take() else { return false };
-        let Some(changed) = self.site.landscape.changed_since(since) else { return true };
+        let Some(since) = self.since.take() else { return false };
+        let Some(changed) = self.context.site.landscape.changed_since(since) else { return true };
         for object in &changed {
             if self.concerns(object).await {
                 return true;
@@ -218,15 +242,16 @@ impl Session {
 
     /// Reports whether the page shows an object and the visitor sees that object.
     async fn concerns(&self, object: &ObjectId) -> bool {
-        if !self.watched.topic.concerns(object, &self.site) {
+        let Context { site, visitor, .. } = &self.context;
+        if !self.topic.concerns(object, site) {
             return false;
         }
-        match (&self.watched.visible, &self.watched.topic) {
+        match (&self.visible, &self.topic) {
             (Some(visible), _) => visible.contains(object.namespace.as_deref().unwrap_or_default()),
             // If the API server does not answer, the page gets no event: an event could reveal that
             // a hidden object exists.
             (None, Topic::Overview | Topic::Events) => {
-                self.site.rights.may_see(&self.watched.user, object).await.unwrap_or(false)
+                site.rights.may_see(&visitor.user, object).await.unwrap_or(false)
             }
             (None, _) => true,
         }
@@ -234,25 +259,31 @@ impl Session {
 
     /// Checks what the stream does not show: the problems of the console, and every `LOOKS` checks
     /// the visitor's token. Returns the event that results.
-    async fn look(&mut self) -> Option<&'static str> {
+    async fn look(&mut self) -> Option<Event> {
         self.next_look = Instant::now() + LOOK;
-        let problems = self.site.problems();
+        let problems = self.context.site.problems();
         if problems != self.problems {
             self.problems = problems;
             return self.tell();
         }
         self.looks += 1;
         if self.looks.is_multiple_of(LOOKS) {
-            let visitor = self.site.sign_in.visitor(&self.request).await;
+            let visitor = self.context.site.sign_in.visitor(&self.context.request).await;
             if visitor.is_err_and(|status| status.code() == Code::Unauthenticated) {
                 self.is_over = true;
-                return Some("event: signed-out\ndata: \n\n");
+                return Some(named("signed-out"));
             }
             // Proxies and browsers close connections without traffic, so a comment is sent.
-            return Some(": still here\n\n");
+            return Some(Event::default().comment("still here"));
         }
         None
     }
+}
+
+/// Returns an event without content. Browsers ignore an event that has no data, and axum writes
+/// none for an empty text.
+fn named(name: &str) -> Event {
+    Event::default().event(name).data(" ")
 }
 
 #[cfg(test)]

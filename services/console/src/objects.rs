@@ -11,21 +11,20 @@ use groundwork_lifecycle::overview::Members;
 use groundwork_lifecycle::waits::{Clock, names_around};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
-use jiff::Timestamp;
 
-use crate::answer::Answer;
-use crate::console::{PageError, Site, called, named, sentence};
+use crate::console::{Made, PageError, Site, called, sentence};
+use crate::context::Context;
 use crate::landscape::Place;
 use crate::operations;
-use crate::pages::comparison::{Choice, ComparisonPage};
+use crate::pages::comparison::{Choice, ComparisonPage, Pair};
 use crate::pages::components::ClosurePage;
 use crate::pages::installation::{InstallationPage, MOST_READ, Seen, ToRead};
+use crate::pages::list::ListQuery;
 use crate::pages::parts::ErrorView;
 use crate::pages::revision::{RevisionPage, RevisionView, stage};
 use crate::pages::sets::SetPage;
 use crate::pages::variant::VariantPage;
-use crate::request::Request;
-use crate::visitor::Visitor;
+use crate::request::{Object, Parameters, named};
 
 /// Number of revisions read for one variant.
 const MOST_REVISIONS: usize = 20;
@@ -36,21 +35,16 @@ const SOURCES_UNREAD: &str = "The journal could not be read in time, so the plac
 
 /// Shows an Installation with everything below it. While the API server does not answer, the page
 /// shows only what the stream has.
-pub(crate) async fn installation(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<Installation>(visitor, "get", place).await?;
+pub(crate) async fn installation(context: Context, Object(place): Object) -> Made {
+    let site = &*context.site;
+    context.demand::<Installation>(&place).await?;
     let seen = Seen {
-        installations: site.sees_all::<Installation>(visitor, place).await?,
-        executions: site.sees_all::<Execution>(visitor, place).await?,
-        items: site.sees_all::<DeployItem>(visitor, place).await?,
+        installations: context.sees_all::<Installation>(&place).await?,
+        executions: context.sees_all::<Execution>(&place).await?,
+        items: context.sees_all::<DeployItem>(&place).await?,
     };
-    let page = InstallationPage::new(&site.landscape.read(), place, seen, now);
-    let mut page = page.ok_or_else(|| missing("Installation", place))?;
+    let page = InstallationPage::new(&site.landscape.read(), &place, seen, context.now);
+    let mut page = page.ok_or_else(|| missing("Installation", &place))?;
     let mut members = Members::default();
     match site.objects.get::<Installation>(&place.namespace, &place.name).await {
         Ok(Some(installation)) => {
@@ -60,8 +54,8 @@ pub(crate) async fn installation(
         Ok(None) => page.add_note("The object no longer exists in the API server.".to_owned()),
         Err(error) => page.add_note(sentence(&error.to_string())),
     }
-    read_tree(site, &mut page, members, place, seen.installations).await;
-    page.offer(operations::of_installation(site, visitor, &page, place).await?);
+    read_tree(site, &mut page, members, &place, seen.installations).await;
+    page.offer(operations::of_installation(&context, &page, &place).await?);
     if let Some(renderer) = site.renderer.as_ref().filter(|_| seen.is_all()) {
         match site.sources.of(page.job(), renderer).await {
             Some(written) => page.add_sources(&written),
@@ -69,7 +63,7 @@ pub(crate) async fn installation(
         }
         page.offer_journal();
     }
-    Ok(site.show(request, visitor, &page, now))
+    Ok(context.show(&page))
 }
 
 /// Runs requests, at most `SIDE_BY_SIDE` at a time, and returns the answers in the order of the
@@ -164,15 +158,9 @@ async fn part(site: &Site, kind: &str, place: &Place) -> Result<Option<Part>, Ap
 }
 
 /// Shows the closure of an Installation's component, as the resolver explains it.
-pub(crate) async fn closure(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<Installation>(visitor, "get", place).await?;
-    let Some(resolver) = &site.resolver else {
+pub(crate) async fn closure(context: Context, Object(place): Object) -> Made {
+    context.demand::<Installation>(&place).await?;
+    let Some(resolver) = &context.site.resolver else {
         let text = "Components are not available: start the console with --resolver, the address of the service that \
                     reads them.";
         return Err(PageError::Refused(text.to_owned()));
@@ -182,23 +170,23 @@ pub(crate) async fn closure(
     let request_of_page = ExplainRequest { input, references: true };
     let answer =
         resolver.clone().explain(request_of_page).await.map_err(|status| called("resolver", &status))?;
-    let page = ClosurePage::new(place.clone(), &answer.into_inner());
-    Ok(site.show(request, visitor, &page, now))
+    let page = ClosurePage::new(place, &answer.into_inner());
+    Ok(context.show(&page))
 }
 
 /// Shows a set as a fleet of variants.
 pub(crate) async fn set(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<PackageVariantSet>(visitor, "get", place).await?;
-    let sees_variants = site.sees_all::<PackageVariant>(visitor, place).await?;
-    let sees_revisions = site.sees_all::<PackageRevision>(visitor, place).await?;
-    let page = SetPage::new(&site.landscape.read(), place, sees_variants, request);
-    let mut page = page.ok_or_else(|| missing("PackageVariantSet", place))?;
+    context: Context,
+    Object(place): Object,
+    Parameters(query): Parameters<ListQuery>,
+    Parameters(pair): Parameters<Pair>,
+) -> Made {
+    let site = &*context.site;
+    context.demand::<PackageVariantSet>(&place).await?;
+    let sees_variants = context.sees_all::<PackageVariant>(&place).await?;
+    let sees_revisions = context.sees_all::<PackageRevision>(&place).await?;
+    let page = SetPage::new(&site.landscape.read(), &place, sees_variants, query, pair);
+    let mut page = page.ok_or_else(|| missing("PackageVariantSet", &place))?;
     match site.objects.get::<PackageVariantSet>(&place.namespace, &place.name).await {
         Ok(Some(set)) => page.add(&set),
         Ok(None) => page.add_note("The object no longer exists in the API server.".to_owned()),
@@ -227,27 +215,25 @@ pub(crate) async fn set(
     } else {
         page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
     }
-    Ok(site.show(request, visitor, &page, now))
+    Ok(context.show(&page))
 }
 
 /// Shows the differences between two variants of a set.
 pub(crate) async fn comparison(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<PackageVariantSet>(visitor, "get", place).await?;
-    let sees_variants = site.sees_all::<PackageVariant>(visitor, place).await?;
-    let choice = Choice::new(&site.landscape.read(), place, sees_variants, request);
+    context: Context,
+    Object(place): Object,
+    Parameters(pair): Parameters<Pair>,
+) -> Made {
+    context.demand::<PackageVariantSet>(&place).await?;
+    let sees_variants = context.sees_all::<PackageVariant>(&place).await?;
+    let choice = Choice::new(&context.site.landscape.read(), &place, sees_variants, pair.clone());
     let mut page = ComparisonPage::new(place.clone(), choice);
-    let (left, right) = (request.parameter("left"), request.parameter("right"));
+    let Pair { left, right } = pair;
     if left.is_empty() && right.is_empty() {
-        let is_known = site.landscape.read().sets.contains_key(place);
+        let is_known = context.site.landscape.read().sets.contains_key(&place);
         return match is_known {
-            true => Ok(site.show(request, visitor, &page, now)),
-            false => Err(missing("PackageVariantSet", place)),
+            true => Ok(context.show(&page)),
+            false => Err(missing("PackageVariantSet", &place)),
         };
     }
     if left.is_empty() || right.is_empty() {
@@ -255,22 +241,21 @@ pub(crate) async fn comparison(
             "To compare two variants, name one with left and the other with right.".to_owned(),
         ));
     }
-    let left = variant_of_set(site, visitor, place, left).await?;
-    let right = variant_of_set(site, visitor, place, right).await?;
+    let left = variant_of_set(&context, &place, &left).await?;
+    let right = variant_of_set(&context, &place, &right).await?;
     page.compare((left.0, &left.1), (right.0, &right.1));
-    Ok(site.show(request, visitor, &page, now))
+    Ok(context.show(&page))
 }
 
 /// Reads a variant. An error is returned if the variant does not belong to the set, or the visitor
 /// may not see it.
 async fn variant_of_set(
-    site: &Site,
-    visitor: &Visitor,
+    context: &Context,
     set: &Place,
     name: &str,
 ) -> Result<(Place, PackageVariant), PageError> {
-    let place = named(&set.namespace, name)?;
-    site.demand::<PackageVariant>(visitor, "get", &place).await?;
+    let (site, place) = (&context.site, named(&set.namespace, name)?);
+    context.demand::<PackageVariant>(&place).await?;
     let belongs = {
         let content = site.landscape.read();
         let set = content.sets.get(set).map(|set| &set.uid);
@@ -298,25 +283,20 @@ async fn revisions(site: &Site, variant: &Place) -> Result<Vec<(Place, PackageRe
 }
 
 /// Shows a variant with its revisions.
-pub(crate) async fn variant(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<PackageVariant>(visitor, "get", place).await?;
-    let sees_sets = site.sees_all::<PackageVariantSet>(visitor, place).await?;
-    let sees_revisions = site.sees_all::<PackageRevision>(visitor, place).await?;
-    let page = VariantPage::new(&site.landscape.read(), place, sees_sets);
-    let mut page = page.ok_or_else(|| missing("PackageVariant", place))?;
+pub(crate) async fn variant(context: Context, Object(place): Object) -> Made {
+    let site = &*context.site;
+    context.demand::<PackageVariant>(&place).await?;
+    let sees_sets = context.sees_all::<PackageVariantSet>(&place).await?;
+    let sees_revisions = context.sees_all::<PackageRevision>(&place).await?;
+    let page = VariantPage::new(&site.landscape.read(), &place, sees_sets);
+    let mut page = page.ok_or_else(|| missing("PackageVariant", &place))?;
     match site.objects.get::<PackageVariant>(&place.namespace, &place.name).await {
         Ok(Some(variant)) => page.add(&variant),
         Ok(None) => page.add_note("The object no longer exists in the API server.".to_owned()),
         Err(error) => page.add_note(sentence(&error.to_string())),
     }
     if sees_revisions {
-        match revisions(site, place).await {
+        match revisions(site, &place).await {
             Ok(revisions) => {
                 for (_, revision) in revisions {
                     page.add_revision(RevisionView::of(&revision));
@@ -327,23 +307,17 @@ pub(crate) async fn variant(
     } else {
         page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
     }
-    Ok(site.show(request, visitor, &page, now))
+    Ok(context.show(&page))
 }
 
 /// Shows a package revision. The revision is read from the API server, because the stream carries
 /// little of it.
-pub(crate) async fn revision(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    place: &Place,
-    now: Timestamp,
-) -> Result<Answer, PageError> {
-    site.demand::<PackageRevision>(visitor, "get", place).await?;
-    let found = site.objects.get::<PackageRevision>(&place.namespace, &place.name).await?;
-    let revision = found.ok_or_else(|| missing("PackageRevision", place))?;
-    let operations = operations::of_revision(site, visitor, &revision, place).await?;
-    Ok(site.show(request, visitor, &RevisionPage::new(&revision, operations), now))
+pub(crate) async fn revision(context: Context, Object(place): Object) -> Made {
+    context.demand::<PackageRevision>(&place).await?;
+    let found = context.site.objects.get::<PackageRevision>(&place.namespace, &place.name).await?;
+    let revision = found.ok_or_else(|| missing("PackageRevision", &place))?;
+    let operations = operations::of_revision(&context, &revision, &place).await?;
+    Ok(context.show(&RevisionPage::new(&revision, operations)))
 }
 
 pub(crate) fn missing(kind: &'static str, place: &Place) -> PageError {

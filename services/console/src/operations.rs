@@ -3,20 +3,22 @@
 //! visitor's own token. The API server, its admission and its audit log therefore see the visitor
 //! as the author. The console itself has no right to change anything.
 
+use std::sync::Arc;
+
+use axum::routing::{MethodRouter, get};
 use groundwork_api::metadata::{annotation, operation};
 use groundwork_api::{Installation, Kind as _, Lifecycle, PackageRevision, ResourceExt as _};
 use groundwork_controller::{ApiError, ClusterArguments};
 use groundwork_lifecycle::machine::HasJob as _;
 use groundwork_lifecycle::parent_name;
 use http::StatusCode;
-use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use secrecy::ExposeSecret as _;
+use serde::Deserialize;
 use serde_json::json;
 
-use crate::SERVICE;
-use crate::answer::Answer;
-use crate::console::{PageError, REVISIONS, Site, from_elsewhere, named};
+use crate::console::{Made, PageError, Site};
+use crate::context::Context;
 use crate::landscape::Place;
 use crate::objects::missing;
 use crate::pages::frame::{self, Frame};
@@ -24,13 +26,14 @@ use crate::pages::installation::InstallationPage;
 use crate::pages::operation::ConfirmPage;
 use crate::pages::parts::path;
 use crate::pages::revision::stage;
-use crate::request::{Form, Request};
-use crate::visitor::Visitor;
+use crate::request::{Form, Object};
+use crate::rights::{KindOfRight, of_kind};
+use crate::{SERVICE, answer};
 
 const MANAGER: &str = "groundwork-console";
 /// Subresource that the visitor must be allowed to `update`, beside the revision itself, to approve
 /// it (`packagevariants.md` 6.14).
-const APPROVAL: (&str, &str) = (PackageRevision::GROUP, "packagerevisions/approval");
+const APPROVAL: KindOfRight = (PackageRevision::GROUP, "packagerevisions/approval");
 
 /// Operations on Installations and package revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +44,12 @@ pub(crate) enum Operation {
     Approve,
 }
 
-/// Request of a submitted form.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) section: &'a str,
-    pub(crate) operation: &'a str,
-    pub(crate) form: &'a Form,
+/// Fields of the form that confirms an operation.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Confirmation {
+    key: String,
+    version: String,
 }
 
 /// Object of an operation, as the API server returned it.
@@ -56,20 +59,20 @@ enum Subject {
 }
 
 impl Operation {
-    fn parse(section: &str, name: &str) -> Result<Self, PageError> {
-        let all: &[Self] = match section {
-            "installations" => &[Self::Reconcile, Self::Interrupt],
-            _ => &[Self::Propose, Self::Approve],
-        };
-        all.iter().copied().find(|operation| operation.as_str() == name).ok_or(PageError::NoPage)
-    }
-
     const fn as_str(self) -> &'static str {
         match self {
             Self::Reconcile => "reconcile",
             Self::Interrupt => "interrupt",
             Self::Propose => "propose",
             Self::Approve => "approve",
+        }
+    }
+
+    /// Returns the first segment of the addresses of the objects.
+    const fn section(self) -> &'static str {
+        match self {
+            Self::Reconcile | Self::Interrupt => "installations",
+            Self::Propose | Self::Approve => "revisions",
         }
     }
 
@@ -113,36 +116,31 @@ impl Operation {
     }
 
     /// Reports whether the visitor has the rights that the API server demands for the operation.
-    async fn is_allowed(self, site: &Site, visitor: &Visitor, place: &Place) -> Result<bool, PageError> {
-        let may = async |verb, kind| {
-            let (namespace, name) = (Some(&*place.namespace), Some(&*place.name));
-            site.rights.may(&visitor.user, verb, kind, namespace, name).await
-        };
-        Ok(match self {
-            Self::Reconcile | Self::Interrupt => {
-                may("patch", (Installation::GROUP, Installation::PLURAL)).await?
+    async fn is_allowed(self, context: &Context, place: &Place) -> Result<bool, PageError> {
+        let may = |verb, kind| context.may(verb, kind, &place.namespace, Some(&place.name));
+        match self {
+            Self::Reconcile | Self::Interrupt => may("patch", of_kind::<Installation>()).await,
+            Self::Propose => may("patch", of_kind::<PackageRevision>()).await,
+            Self::Approve => {
+                Ok(may("patch", of_kind::<PackageRevision>()).await? && may("update", APPROVAL).await?)
             }
-            Self::Propose => may("patch", REVISIONS).await?,
-            Self::Approve => may("patch", REVISIONS).await? && may("update", APPROVAL).await?,
-        })
+        }
     }
 }
 
 /// Returns the operations to offer for an Installation.
 pub(crate) async fn of_installation(
-    site: &Site,
-    visitor: &Visitor,
+    context: &Context,
     page: &InstallationPage,
     place: &Place,
 ) -> Result<Vec<&'static str>, PageError> {
     let possible = [(Operation::Reconcile, page.is_root()), (Operation::Interrupt, page.is_running())];
-    offered(site, visitor, place, possible).await
+    offered(context, place, possible).await
 }
 
 /// Returns the operations to offer for a revision.
 pub(crate) async fn of_revision(
-    site: &Site,
-    visitor: &Visitor,
+    context: &Context,
     revision: &PackageRevision,
     place: &Place,
 ) -> Result<Vec<&'static str>, PageError> {
@@ -151,21 +149,20 @@ pub(crate) async fn of_revision(
         (Operation::Propose, stage == Some(Lifecycle::Draft)),
         (Operation::Approve, stage == Some(Lifecycle::Proposed)),
     ];
-    offered(site, visitor, place, possible).await
+    offered(context, place, possible).await
 }
 
 async fn offered(
-    site: &Site,
-    visitor: &Visitor,
+    context: &Context,
     place: &Place,
     possible: [(Operation, bool); 2],
 ) -> Result<Vec<&'static str>, PageError> {
     let mut offered = Vec::new();
-    if !site.allows_operations || visitor.token().is_none() {
+    if !context.site.allows_operations || context.visitor.token().is_none() {
         return Ok(offered);
     }
     for (operation, _) in possible.into_iter().filter(|(_, is_possible)| *is_possible) {
-        if operation.is_allowed(site, visitor, place).await? {
+        if operation.is_allowed(context, place).await? {
             offered.push(operation.as_str());
         }
     }
@@ -173,17 +170,12 @@ async fn offered(
 }
 
 /// Reads the object of an operation, or returns an error if the operation is not possible.
-async fn prepare(
-    site: &Site,
-    visitor: &Visitor,
-    operation: Operation,
-    place: &Place,
-) -> Result<Subject, PageError> {
-    if !site.allows_operations {
+async fn prepare(context: &Context, operation: Operation, place: &Place) -> Result<Subject, PageError> {
+    if !context.site.allows_operations {
         let text = "The console is read-only: it was started without --allow-operations.";
         return Err(PageError::Denied(text.to_owned()));
     }
-    if visitor.token().is_none() {
+    if context.visitor.token().is_none() {
         let text =
             "Operations need your own token, but the proxy in front of the console does not pass it on.";
         return Err(PageError::Denied(text.to_owned()));
@@ -191,41 +183,42 @@ async fn prepare(
     let (namespace, name) = (&*place.namespace, &*place.name);
     let subject = match operation {
         Operation::Reconcile | Operation::Interrupt => {
-            site.demand::<Installation>(visitor, "get", place).await?;
-            let found = site.objects.get::<Installation>(namespace, name).await?;
+            context.demand::<Installation>(place).await?;
+            let found = context.site.objects.get::<Installation>(namespace, name).await?;
             Subject::Installation(Box::new(found.ok_or_else(|| missing(Installation::KIND, place))?))
         }
         Operation::Propose | Operation::Approve => {
-            site.demand::<PackageRevision>(visitor, "get", place).await?;
-            let found = site.objects.get::<PackageRevision>(namespace, name).await?;
+            context.demand::<PackageRevision>(place).await?;
+            let found = context.site.objects.get::<PackageRevision>(namespace, name).await?;
             Subject::Revision(Box::new(found.ok_or_else(|| missing(PackageRevision::KIND, place))?))
         }
     };
-    if !operation.is_allowed(site, visitor, place).await? {
-        let user = &visitor.user.name;
+    if !operation.is_allowed(context, place).await? {
+        let user = &context.visitor.user.name;
         return Err(PageError::Denied(format!("User {user:?} may not {} {place}.", operation.as_str())));
     }
     operation.check(&subject)?;
     Ok(subject)
 }
 
-/// Shows the page that asks for confirmation.
-pub(crate) async fn confirm(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    section: &str,
-    (namespace, name): (&str, &str),
-    operation: &str,
-) -> Result<Answer, PageError> {
-    let (operation, place) = (Operation::parse(section, operation)?, named(namespace, name)?);
-    let version = match prepare(site, visitor, operation, &place).await? {
+/// Returns the page of an operation that asks for confirmation, and the handler of its form.
+pub(crate) fn routes(operation: Operation) -> MethodRouter<Arc<Site>> {
+    get(move |context: Context, object: Object| confirm(context, object, operation)).post(
+        move |context: Context, object: Object, form: Form<Confirmation>| {
+            run(context, object, form, operation)
+        },
+    )
+}
+
+async fn confirm(context: Context, Object(place): Object, operation: Operation) -> Made {
+    let version = match prepare(&context, operation, &place).await? {
         Subject::Installation(_) => None,
         // The form carries the version that the visitor has seen. If the revision changes before
         // the approval, the API server answers with a conflict.
         Subject::Revision(revision) => revision.resource_version(),
     };
-    let (back, action) = addresses(section, &place, operation);
+    let Context { site, request, visitor, now } = context;
+    let (back, action) = addresses(&place, operation);
     let page = ConfirmPage {
         operation: operation.as_str(),
         object: place.to_string(),
@@ -237,7 +230,7 @@ pub(crate) async fn confirm(
         back,
     };
     if request.wants_json {
-        return Ok(Answer::json(StatusCode::OK, frame::json(&page, &site.problems())));
+        return Ok(answer::json(StatusCode::OK, frame::json(&page, &site.problems())));
     }
     let frame = Frame {
         user: Some(&visitor.user.name),
@@ -245,51 +238,45 @@ pub(crate) async fn confirm(
         path: &page.back,
         ..Frame::default()
     };
-    Ok(Answer::html(StatusCode::OK, frame::html(&page, &frame, Timestamp::now())).with_secret())
+    Ok(answer::with_secret(answer::html(StatusCode::OK, frame::html(&page, &frame, now))))
 }
 
 /// Carries out a confirmed operation.
-pub(crate) async fn run(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    asked: Asked<'_>,
-    (namespace, name): (&str, &str),
-) -> Result<Answer, PageError> {
-    let (operation, place) = (Operation::parse(asked.section, asked.operation)?, named(namespace, name)?);
-    let (back, action) = addresses(asked.section, &place, operation);
-    if !request.is_from_here() {
-        return Err(from_elsewhere());
-    }
-    if !visitor.has_form_key(&action, asked.form.field("key")) {
+async fn run(
+    context: Context,
+    Object(place): Object,
+    Form(form): Form<Confirmation>,
+    operation: Operation,
+) -> Made {
+    let (back, action) = addresses(&place, operation);
+    if !context.visitor.has_form_key(&action, form.key.trim()) {
         let text = "The console did not create this form for you: open the page of the object again.";
         return Err(PageError::Denied(text.to_owned()));
     }
     // Checked again, because rights and state may have changed since the page was shown.
-    let subject = prepare(site, visitor, operation, &place).await?;
-    perform(site, visitor, operation, &subject, &place, asked.form.field("version")).await?;
-    tracing::info!(user = visitor.user.name, operation = operation.as_str(), object = %place, "operation done for a \
-                                                                                               visitor");
-    Ok(Answer::redirect(&back))
+    let subject = prepare(&context, operation, &place).await?;
+    perform(&context, operation, &subject, &place, form.version.trim()).await?;
+    let user = &context.visitor.user.name;
+    tracing::info!(user, operation = operation.as_str(), object = %place, "operation done for a visitor");
+    Ok(answer::redirect(&back))
 }
 
-fn addresses(section: &str, place: &Place, operation: Operation) -> (String, String) {
-    let back = path(section, place);
+fn addresses(place: &Place, operation: Operation) -> (String, String) {
+    let back = path(operation.section(), place);
     let action = format!("{back}/{}", operation.as_str());
     (back, action)
 }
 
 /// Writes the change with the visitor's own token.
 async fn perform(
-    site: &Site,
-    visitor: &Visitor,
+    context: &Context,
     operation: Operation,
     subject: &Subject,
     place: &Place,
     version: &str,
 ) -> Result<(), PageError> {
-    let mut config = site.anonymous.clone();
-    config.auth_info.token = visitor.token().map(|token| token.expose_secret().to_owned().into());
+    let mut config = context.site.anonymous.clone();
+    config.auth_info.token = context.visitor.token().map(|token| token.expose_secret().to_owned().into());
     let client = ClusterArguments::client_of(config, SERVICE)
         .map_err(|error| PageError::Unavailable(error.to_string()))?;
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
@@ -311,7 +298,7 @@ async fn perform(
                 to = Lifecycle::Published;
                 // The package store uses this name as the author of the commit that publishes the
                 // revision.
-                metadata["annotations"] = json!({annotation::APPROVED_BY: visitor.user.name});
+                metadata["annotations"] = json!({annotation::APPROVED_BY: context.visitor.user.name});
             }
             let patch = json!({"metadata": metadata, "spec": {"lifecycle": to.as_str()}});
             let api = Api::<PackageRevision>::namespaced(client, namespace);

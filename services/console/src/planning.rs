@@ -3,7 +3,11 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use axum::extract::DefaultBodyLimit;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
 use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::rights::{MOST_PLANNED_NAMESPACES, PLAN_SOURCES, PLANS};
 use groundwork_api::{Kind as _, PackageVariantSet};
@@ -15,65 +19,79 @@ use groundwork_proto::renderer::v1::PlanRequest;
 use groundwork_proto::variant::v1::{Asker, PreviewRequest, Values};
 use groundwork_yaml::{Content, Node, Options, parse_all};
 use http::StatusCode;
-use jiff::Timestamp;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::answer::Answer;
-use crate::console::{PageError, Site, called, from_elsewhere};
+use crate::answer;
+use crate::console::{Made, PageError, Site, called};
+use crate::context::Context;
 use crate::pages::plan::PlanPage;
-use crate::request::{Form, Request};
-use crate::visitor::Visitor;
+use crate::request::{Form, Parameters};
 
 /// Address of the page and of its form.
 pub(crate) const ADDRESS: &str = "/plan";
 /// Size limit of a submitted form in bytes. One byte of text may take three in the form's encoding.
-pub(crate) const LARGEST_FORM: usize = 3 << 20;
+const LARGEST_FORM: usize = 3 << 20;
+
+/// Query of the address.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PlanQuery {
+    namespace: String,
+}
+
+/// Fields of the form.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PlanForm {
+    key: String,
+    namespace: String,
+    objects: String,
+}
+
+/// Returns the page and the handler of its form.
+pub(crate) fn routes() -> MethodRouter<Arc<Site>> {
+    get(form).post(run).layer(DefaultBodyLimit::max(LARGEST_FORM))
+}
 
 /// Shows the empty form. The address may preset the namespace.
-pub(crate) fn form(site: &Site, request: &Request, visitor: &Visitor) -> Answer {
+async fn form(context: Context, Parameters(query): Parameters<PlanQuery>) -> Response {
     let page = PlanPage {
-        namespace: request.parameter("namespace").to_owned(),
+        namespace: query.namespace,
         problem: None,
         planned: Planned::default(),
         text: String::new(),
-        key: visitor.form_key(ADDRESS),
+        key: context.visitor.form_key(ADDRESS),
     };
-    site.show(request, visitor, &page, Timestamp::now()).with_secret()
+    answer::with_secret(context.show(&page))
 }
 
 /// Plans the typed objects. An error in them is shown beside the text, so that the visitor can
 /// correct it.
-pub(crate) async fn run(
-    site: &Site,
-    request: &Request,
-    visitor: &Visitor,
-    form: &Form,
-) -> Result<Answer, PageError> {
-    if !request.is_from_here() {
-        return Err(from_elsewhere());
-    }
-    if !visitor.has_form_key(ADDRESS, form.field("key")) {
+async fn run(context: Context, Form(form): Form<PlanForm>) -> Made {
+    if !context.visitor.has_form_key(ADDRESS, form.key.trim()) {
         let text = "The console did not create this form for you: open the page again.";
         return Err(PageError::Denied(text.to_owned()));
     }
-    // Browsers send line breaks as CRLF, which the YAML parser's line numbers and texts must not
-    // see.
-    let text = form.text("objects").replace("\r\n", "\n");
     let mut page = PlanPage {
-        namespace: form.field("namespace").to_owned(),
+        namespace: form.namespace.trim().to_owned(),
         problem: None,
         planned: Planned::default(),
-        text,
-        key: visitor.form_key(ADDRESS),
+        // Browsers send line breaks as CRLF, which the YAML parser's line numbers and texts must
+        // not see.
+        text: form.objects.replace("\r\n", "\n"),
+        key: context.visitor.form_key(ADDRESS),
     };
-    match plan(site, visitor, &page.text, &page.namespace).await {
+    match plan(&context, &page.text, &page.namespace).await {
         Ok(planned) => page.planned = planned,
         Err(PageError::Refused(problem)) => page.problem = Some(problem),
         Err(error) => return Err(error),
     }
-    let status = if page.problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    Ok(site.show(request, visitor, &page, Timestamp::now()).with_status(status).with_secret())
+    let mut response = answer::with_secret(context.show(&page));
+    if page.problem.is_some() {
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+    }
+    Ok(response)
 }
 
 /// Plans of the renderer and of the variant service.
@@ -85,7 +103,7 @@ pub(crate) struct Planned {
     pub(crate) variants: Option<Preview>,
 }
 
-async fn plan(site: &Site, visitor: &Visitor, text: &str, namespace: &str) -> Result<Planned, PageError> {
+async fn plan(context: &Context, text: &str, namespace: &str) -> Result<Planned, PageError> {
     let (typed, wanted) = (text.to_owned(), namespace.to_owned());
     // Parsing a megabyte takes long enough to delay the other pages of this thread.
     let read = tokio::task::spawn_blocking(move || Typed::read(&typed, &wanted)).await;
@@ -93,28 +111,27 @@ async fn plan(site: &Site, visitor: &Visitor, text: &str, namespace: &str) -> Re
     let (sets, objects): (Vec<_>, Vec<_>) = typed.objects.into_iter().partition(TypedObject::is_set);
     let plan = match objects.as_slice() {
         [] => None,
-        objects => Some(plan_objects(site, visitor, objects, namespace).await?),
+        objects => Some(plan_objects(context, objects, namespace).await?),
     };
     let variants = match sets.as_slice() {
         [] => None,
-        sets => Some(preview_sets(site, visitor, sets).await?),
+        sets => Some(preview_sets(context, sets).await?),
     };
     Ok(Planned { plan, variants })
 }
 
 async fn plan_objects(
-    site: &Site,
-    visitor: &Visitor,
+    context: &Context,
     objects: &[TypedObject],
     namespace: &str,
 ) -> Result<Plan, PageError> {
-    let Some(renderer) = &site.renderer else {
+    let Some(renderer) = &context.site.renderer else {
         let text = "Plans are not available: start the console with --renderer, the address of the service that makes \
                     them.";
         return Err(PageError::Refused(text.to_owned()));
     };
     for namespace in objects.iter().map(|object| &object.namespace).collect::<BTreeSet<_>>() {
-        demand(site, visitor, namespace).await?;
+        demand(context, namespace).await?;
     }
     let asked = PlanRequest { objects: objects.iter().map(json).collect(), namespace: namespace.to_owned() };
     let answer = renderer.clone().plan(asked).await;
@@ -124,8 +141,8 @@ async fn plan_objects(
 
 /// Asks for the plan of sets, one call for each namespace. The variant service checks the rights of
 /// the visitor, because it alone knows which objects the sets select.
-async fn preview_sets(site: &Site, visitor: &Visitor, sets: &[TypedObject]) -> Result<Preview, PageError> {
-    let Some(variant) = &site.variant else {
+async fn preview_sets(context: &Context, sets: &[TypedObject]) -> Result<Preview, PageError> {
+    let Some(variant) = &context.site.variant else {
         let text = "Plans of PackageVariantSets are not available: start the console with --variant, the address of \
                     the service that makes them.";
         return Err(PageError::Refused(text.to_owned()));
@@ -139,7 +156,7 @@ async fn preview_sets(site: &Site, visitor: &Visitor, sets: &[TypedObject]) -> R
         let asked = PreviewRequest {
             namespace: namespace.to_owned(),
             sets: sets.iter().copied().map(json).collect(),
-            asker: Some(asker(&visitor.user)),
+            asker: Some(asker(&context.visitor.user)),
         };
         let answer = variant.clone().preview(asked).await;
         let answer = answer.map_err(|status| located(called("variant service", &status), "Sets", &sets))?;
@@ -173,8 +190,8 @@ fn read<T: DeserializeOwned>(answer: &Json, service: &str) -> Result<T, PageErro
 
 /// Checks the visitor's right to plan. The renderer sees only the console's token, so the console
 /// must ask on behalf of the visitor.
-async fn demand(site: &Site, visitor: &Visitor, namespace: &str) -> Result<(), PageError> {
-    let may = |verb, kind| site.rights.may(&visitor.user, verb, kind, Some(namespace), None);
+async fn demand(context: &Context, namespace: &str) -> Result<(), PageError> {
+    let may = |verb, kind| context.may(verb, kind, namespace, None);
     if may("create", PLANS).await? {
         return Ok(());
     }
@@ -186,7 +203,7 @@ async fn demand(site: &Site, visitor: &Visitor, namespace: &str) -> Result<(), P
             return Err(PageError::Denied(format!(
                 "User {:?} may not {verb} {resource}{dot}{group} in namespace {namespace:?}. A plan needs permission \
                  to get all objects that it uses, and to update Installations.",
-                visitor.user.name
+                context.visitor.user.name
             )));
         }
     }

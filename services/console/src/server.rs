@@ -1,22 +1,23 @@
-//! HTTP server for browsers, with limits on connections and on stalled reads and writes.
+//! HTTP server for browsers, with limits on connections and on stalled reads and writes. The server
+//! of axum has no limits for the head of a request and for the buffer of a response.
 
 mod write_timeout;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::ConnectInfo;
 use groundwork_telemetry::ports::{IsProxy, Limits, Port};
-use http::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::Service as _;
 
-use crate::answer::Body;
 use write_timeout::StalledWrites;
 
 /// Connections at a time, in total and from one address. Each open page with live updates keeps
@@ -37,15 +38,6 @@ pub enum ServerError {
     /// The address cannot be bound.
     #[error("cannot listen on {address} (--console-address): {source}")]
     Bind { address: SocketAddr, source: std::io::Error },
-}
-
-/// Handler of requests, given the address of the connection's other end.
-pub(crate) trait Handler: Send + Sync + 'static {
-    fn handle(
-        self: Arc<Self>,
-        request: http::Request<Incoming>,
-        peer: SocketAddr,
-    ) -> impl Future<Output = Response<Body>> + Send;
 }
 
 /// A bound port.
@@ -71,17 +63,17 @@ impl Server {
     }
 
     /// Serves requests until `end` is cancelled. Open connections then get `END_LIMIT` to finish.
-    pub(crate) async fn serve<H: Handler>(self, handler: Arc<H>, end: CancellationToken) {
+    pub(crate) async fn serve(self, router: Router, end: CancellationToken) {
         let connections = TaskTracker::new();
         while let Some(visit) = end.run_until_cancelled(self.port.accept()).await {
             let guest = visit.guest().clone();
             let peer = guest.peer();
-            let (handler, end) = (Arc::clone(&handler), end.clone());
+            let (router, end) = (router.clone(), end.clone());
             connections.spawn(async move {
-                let service = service_fn(move |request| {
+                let service = service_fn(move |mut request: http::Request<Incoming>| {
                     guest.has_asked();
-                    let handler = Arc::clone(&handler);
-                    async move { Ok::<_, Infallible>(handler.handle(request, peer).await) }
+                    request.extensions_mut().insert(ConnectInfo(peer));
+                    router.clone().call(request)
                 });
                 let mut builder = http1::Builder::new();
                 builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).max_buf_size(BUFFER);

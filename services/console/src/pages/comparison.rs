@@ -4,18 +4,25 @@ use groundwork_api::PackageVariant;
 use groundwork_fleet::{Field, differences};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Page;
 use super::parts::path;
 use crate::landscape::{Content, Place};
-use crate::request::Request;
 
 /// Limit for the names of variants that the form proposes. Other names can still be typed.
 const MOST_PROPOSED: usize = 1_000;
 /// Number of differences shown.
 const MOST_DIFFERENCES: usize = 1_000;
+
+/// Names of two variants of a set.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pair {
+    pub(crate) left: String,
+    pub(crate) right: String,
+}
 
 /// Form that asks for the names of two variants of a set.
 #[derive(Debug, Default)]
@@ -23,15 +30,13 @@ pub(crate) struct Choice {
     set: Option<Place>,
     /// Name of each variant, with its downstream repository and package.
     proposed: Vec<(String, String)>,
-    left: String,
-    right: String,
+    pair: Pair,
 }
 
 impl Choice {
     /// Proposes the variants of a set. Proposes none if the visitor may not see them.
-    pub(crate) fn new(content: &Content, place: &Place, sees_variants: bool, request: &Request) -> Self {
-        let text = |name| request.parameter(name).to_owned();
-        let mut choice = Self { left: text("left"), right: text("right"), ..Self::default() };
+    pub(crate) fn new(content: &Content, place: &Place, sees_variants: bool, pair: Pair) -> Self {
+        let mut choice = Self { pair, ..Self::default() };
         let Some(row) = content.sets.get(place).filter(|_| sees_variants) else { return choice };
         let names = content.variants_of(row).map(|(variant, row)| {
             let downstream = format!("{}/{}", row.downstream_repository, row.downstream_package);
@@ -53,8 +58,8 @@ impl Choice {
         };
         html! {
             form method="get" action=(comparison_path(set)) class="filter" {
-                (field("Compare the variant", "left", &self.left))
-                (field("with", "right", &self.right))
+                (field("Compare the variant", "left", &self.pair.left))
+                (field("with", "right", &self.pair.right))
                 datalist id="variants" {
                     @for (name, downstream) in &self.proposed { option value=(name) { (downstream) } }
                 }
@@ -222,21 +227,11 @@ impl Page for ComparisonPage {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
     use groundwork_api::PackageVariantSet;
-    use http::Method;
 
     use super::*;
-    use crate::landscape::Position;
     use crate::landscape::tests::{landscape, place, shown};
     use crate::pages::frame;
-
-    fn request(query: &str) -> Request {
-        let address = format!("/sets/team/edges/compare?{query}");
-        let head = http::Request::builder().method(Method::GET).uri(address).body(()).unwrap().into_parts().0;
-        Request::new(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), Position::START).unwrap()
-    }
 
     fn variant(name: &str, spec: &Value, status: &Value) -> PackageVariant {
         let metadata = json!({"name": name, "namespace": "team", "uid": name, "labels": {"tier": "edge"},
@@ -328,11 +323,11 @@ mod tests {
         }));
         let (landscape, _filler) = landscape(&feeds);
         let content = landscape.read();
-        let asked = request("left=v-007&right=%22%3E%3Cscript%3E");
-        let form = Choice::new(&content, &place("edges"), true, &asked).markup().into_string();
+        let pair = Pair { left: "v-007".to_owned(), right: "\"><script>".to_owned() };
+        let form = Choice::new(&content, &place("edges"), true, pair.clone()).markup().into_string();
         assert_eq!(form.matches("<option").count(), 200);
         assert!(form.contains("value=\"v-007\"") && form.contains("edge/&lt;p-199&gt;"), "{form}");
         assert!(form.contains("action=\"/sets/team/edges/compare\"") && !form.contains("<script>"), "{form}");
-        assert_eq!(Choice::new(&content, &place("edges"), false, &asked).markup().into_string(), "");
+        assert_eq!(Choice::new(&content, &place("edges"), false, pair).markup().into_string(), "");
     }
 }

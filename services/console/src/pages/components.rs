@@ -14,10 +14,9 @@ use serde::Serialize;
 
 use super::Page;
 use super::installations::of_component;
-use super::list::{Paging, Parameters, input};
+use super::list::{ListQuery, Paging, Parameters, input};
 use super::parts::installation_link;
 use crate::landscape::{Content, Place};
-use crate::request::Request;
 use crate::rights::Visible;
 
 /// Number of references shown of a closure.
@@ -46,18 +45,18 @@ struct ComponentRow {
 type NameAndVersion<'a> = (&'a Arc<str>, &'a Arc<str>);
 
 impl ComponentsPage {
-    pub(crate) fn new(content: &Content, visible: &Visible, request: &Request) -> Self {
-        let q = request.parameter("q").to_owned();
+    pub(crate) fn new(content: &Content, visible: &Visible, query: ListQuery) -> Self {
+        let q = &query.q;
         let mut found: BTreeMap<NameAndVersion<'_>, (usize, &Place)> = BTreeMap::new();
         for (place, row) in &content.installations {
             let is_wanted = !row.component.is_empty()
                 && visible.contains(&place.namespace)
-                && (q.is_empty() || row.component.contains(&q) || row.version.contains(&q));
+                && (q.is_empty() || row.component.contains(q) || row.version.contains(q));
             if is_wanted {
                 found.entry((&row.component, &row.version)).or_insert((0, place)).0 += 1;
             }
         }
-        let paging = Paging::of(request, found.len());
+        let paging = Paging::of(&query, found.len());
         let rows =
             paging.part(found).into_iter().map(|((name, version), (installations, example))| ComponentRow {
                 name: name.to_string(),
@@ -66,7 +65,7 @@ impl ComponentsPage {
                 example: example.clone(),
             });
         let components = rows.collect();
-        Self { q, paging, components }
+        Self { q: query.q, paging, components }
     }
 }
 

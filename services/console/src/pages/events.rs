@@ -7,10 +7,9 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
-use super::list::{Paging, Parameters, choice, input};
+use super::list::{ListQuery, Paging, Parameters, choice, input};
 use super::parts::{moment, path};
 use crate::landscape::{Content, Place, SeenEvent};
-use crate::request::Request;
 
 /// Kinds that have pages, with the first segment of their addresses.
 const SECTIONS: [(&str, &str); 3] =
@@ -45,19 +44,17 @@ struct EventView {
 
 impl EventsPage {
     /// Lists the events for which `sees` is true: the visitor may `get` their objects.
-    pub(crate) fn new(content: &Content, sees: impl Fn(&SeenEvent) -> bool, request: &Request) -> Self {
-        let text = |name| request.parameter(name).to_owned();
-        let (kind, namespace, q) = (text("kind"), text("namespace"), text("q"));
+    pub(crate) fn new(content: &Content, sees: impl Fn(&SeenEvent) -> bool, query: ListQuery) -> Self {
         let kinds: BTreeSet<&str> = content.events.iter().map(|event| event.object.kind.plural()).collect();
         let is_wanted = |event: &&SeenEvent| {
-            let object = &event.object;
+            let (object, ListQuery { kind, namespace, q, .. }) = (&event.object, &query);
             (kind.is_empty() || object.kind.plural() == kind)
-                && (namespace.is_empty() || object.namespace.as_deref() == Some(&namespace))
-                && (q.is_empty() || object.name.contains(&q))
+                && (namespace.is_empty() || object.namespace.as_deref() == Some(namespace))
+                && (q.is_empty() || object.name.contains(q))
                 && sees(event)
         };
         let found: Vec<&SeenEvent> = content.events.iter().rev().filter(is_wanted).collect();
-        let paging = Paging::of(request, found.len());
+        let paging = Paging::of(&query, found.len());
         let events = paging.part(found).into_iter().map(|event| EventView {
             time: event.time,
             kind: event.object.kind.plural().to_owned(),
@@ -67,6 +64,7 @@ impl EventsPage {
             phase: event.phase,
         });
         let events = events.collect();
+        let ListQuery { kind, namespace, q, .. } = query;
         Self { kinds: kinds.into_iter().map(str::to_owned).collect(), kind, namespace, q, paging, events }
     }
 }

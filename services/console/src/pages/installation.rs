@@ -18,7 +18,7 @@ use crate::landscape::{Content, Place, State};
 use crate::sources::{JobOf, Written};
 
 /// Number of objects shown of a tree. The pages of nested Installations show the rest.
-const MOST_NODES: usize = 1_000;
+pub(super) const MOST_NODES: usize = 1_000;
 /// Limit for the depth of nested Installations. Blueprints never nest so deep, but owners that name
 /// each other in a circle do.
 const DEEPEST: usize = 32;
@@ -158,6 +158,13 @@ struct Node {
     nodes: Vec<Node>,
 }
 
+impl Node {
+    fn new(kind: &'static str, place: Place, job: JobView) -> Self {
+        let (template, content, nodes) = (String::new(), String::new(), Vec::new());
+        Self { kind, place, template, content, source: None, job, error: None, waits_for: None, nodes }
+    }
+}
+
 /// An import or export, with the siblings at its other end.
 #[derive(Debug, Serialize)]
 struct Named {
@@ -169,7 +176,9 @@ struct Trees<'a> {
     content: &'a Content,
     seen: Seen,
     now: Timestamp,
+    /// Number of objects that still fit on the page.
     left: usize,
+    is_cut: bool,
 }
 
 impl Trees<'_> {
@@ -181,19 +190,7 @@ impl Trees<'_> {
         {
             let job = JobView::of(&row.job, self.now);
             let items = if self.seen.items { self.items(place) } else { Vec::new() };
-            let (template, content) = (String::new(), String::new());
-            let kind = Execution::KIND;
-            nodes.push(Node {
-                kind,
-                place: place.clone(),
-                template,
-                content,
-                source: None,
-                job,
-                error: None,
-                waits_for: None,
-                nodes: items,
-            });
+            nodes.push(Node { nodes: items, ..Node::new(Execution::KIND, place.clone(), job) });
         }
         if self.seen.installations && depth < DEEPEST {
             for (child, row) in self.content.children(place) {
@@ -204,15 +201,10 @@ impl Trees<'_> {
                 let content = format!("{} {}", row.component, row.version).trim().to_owned();
                 let nodes_below = self.below(&child, depth + 1);
                 nodes.push(Node {
-                    kind: Installation::KIND,
-                    place: child,
                     template: row.template.to_string(),
                     content,
-                    source: None,
-                    job,
-                    error: None,
-                    waits_for: None,
                     nodes: nodes_below,
+                    ..Node::new(Installation::KIND, child, job)
                 });
             }
         }
@@ -225,24 +217,21 @@ impl Trees<'_> {
             if !self.take() {
                 break;
             }
+            let job = JobView::of(&row.job, self.now);
             nodes.push(Node {
-                kind: DeployItem::KIND,
-                place,
                 template: row.template.to_string(),
                 content: row.type_.to_string(),
-                source: None,
-                job: JobView::of(&row.job, self.now),
-                error: None,
-                waits_for: None,
-                nodes: Vec::new(),
+                ..Node::new(DeployItem::KIND, place, job)
             });
         }
         nodes
     }
 
+    /// Counts an object. False if the page has no room for it.
     fn take(&mut self) -> bool {
+        self.is_cut |= self.left == 0;
         self.left = self.left.saturating_sub(1);
-        self.left > 0
+        !self.is_cut
     }
 }
 
@@ -250,10 +239,10 @@ impl InstallationPage {
     /// Builds the page from the stream; `None` if the stream has no such Installation.
     pub(crate) fn new(content: &Content, place: &Place, seen: Seen, now: Timestamp) -> Option<Self> {
         let (place, row) = content.installations.get_key_value(place)?;
-        let mut trees = Trees { content, seen, now, left: MOST_NODES };
+        let mut trees = Trees { content, seen, now, left: MOST_NODES, is_cut: false };
         let nodes = trees.below(place, 0);
         let mut notes = Vec::new();
-        if trees.left == 0 {
+        if trees.is_cut {
             notes.push(format!(
                 "Only {MOST_NODES} objects are shown. The pages of nested Installations show the rest."
             ));

@@ -2,13 +2,12 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Page;
-use super::list::{Paging, Parameters, address, choice, input};
+use super::list::{ListQuery, Paging, Parameters, address, choice, input};
 use super::parts::{JobView, installation_link};
 use crate::landscape::{Content, InstallationRow, Place, State};
-use crate::request::Request;
 use crate::rights::Visible;
 
 const PATH: &str = "/installations";
@@ -21,7 +20,8 @@ const SORTS: [(&str, &str); 5] = [
 ];
 
 /// Filter and order of the list.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct Filter {
     namespace: String,
     state: String,
@@ -31,23 +31,15 @@ pub(crate) struct Filter {
     version: String,
     sort: String,
     /// True to list nested Installations as well.
+    #[serde(deserialize_with = "is_yes")]
     nested: bool,
 }
 
-impl Filter {
-    pub(crate) fn of(request: &Request) -> Self {
-        let text = |name| request.parameter(name).to_owned();
-        Self {
-            namespace: text("namespace"),
-            state: text("state"),
-            q: text("q"),
-            component: text("component"),
-            version: text("version"),
-            sort: text("sort"),
-            nested: request.parameter("nested") == "yes",
-        }
-    }
+fn is_yes<'de, D: Deserializer<'de>>(text: D) -> Result<bool, D::Error> {
+    Ok(String::deserialize(text)? == "yes")
+}
 
+impl Filter {
     fn fits(&self, place: &Place, row: &InstallationRow) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         (self.nested || row.parent.is_none())
@@ -94,8 +86,13 @@ struct Row {
 }
 
 impl InstallationsPage {
-    pub(crate) fn new(content: &Content, visible: &Visible, request: &Request, now: Timestamp) -> Self {
-        let filter = Filter::of(request);
+    pub(crate) fn new(
+        content: &Content,
+        visible: &Visible,
+        filter: Filter,
+        query: &ListQuery,
+        now: Timestamp,
+    ) -> Self {
         let mut found: Vec<(&Place, &InstallationRow)> = content
             .installations
             .iter()
@@ -110,7 +107,7 @@ impl InstallationsPage {
             }),
             _ => {}
         }
-        let paging = Paging::of(request, found.len());
+        let paging = Paging::of(query, found.len());
         let installations = paging
             .part(found)
             .into_iter()

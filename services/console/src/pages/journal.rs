@@ -5,14 +5,13 @@ use groundwork_bus::What;
 use groundwork_proto::renderer::v1::JournalEntry;
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Page;
 use super::list::{address, choice, input};
 use super::parts::{installation_link, installation_path, moment, path};
 use crate::console::PageError;
 use crate::landscape::Place;
-use crate::request::Request;
 
 /// Default number of entries. `MOST_ENTRIES` is the maximum of the renderer's call.
 const ENTRIES: i32 = 1_000;
@@ -32,21 +31,31 @@ pub(crate) struct Wish {
     what: String,
 }
 
+/// Query of the address.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct JournalQuery {
+    at: String,
+    jobs: String,
+    limit: String,
+    what: String,
+}
+
 impl Wish {
-    /// Reads the query of the address.
+    /// Checks a query.
     ///
     /// # Errors
     ///
     /// A parameter is malformed, or `at` and `jobs=all` are both given.
-    pub(crate) fn of(request: &Request) -> Result<Self, PageError> {
+    pub(crate) fn of(query: JournalQuery) -> Result<Self, PageError> {
         let refused = |text: &str| PageError::Refused(text.to_owned());
-        let at = match request.parameter("at") {
+        let at = match query.at.as_str() {
             "" => None,
             text => Some(text.parse().map_err(|_| {
                 refused("The parameter at must be a time with a zone, such as 2026-01-31T12:00:00Z.")
             })?),
         };
-        let all = match request.parameter("jobs") {
+        let all = match query.jobs.as_str() {
             "" | "last" => false,
             "all" => true,
             _ => return Err(refused("The parameter jobs must be last or all.")),
@@ -54,18 +63,18 @@ impl Wish {
         if all && at.is_some() {
             return Err(refused("Ask for all jobs, or for the job at a time, but not for both."));
         }
-        let limit = match request.parameter("limit") {
+        let limit = match query.limit.as_str() {
             "" => ENTRIES,
             text => {
                 let limit = text.parse().ok().filter(|limit| (1..=MOST_ENTRIES).contains(limit));
                 limit.ok_or_else(|| refused("The parameter limit must be a number from 1 to 10000."))?
             }
         };
-        let what = request.parameter("what");
+        let what = query.what;
         if !what.is_empty() && What::ALL.iter().all(|known| known.as_str() != what) {
             return Err(refused("The parameter what must be a kind of entry, such as decision."));
         }
-        Ok(Self { at, all, limit, what: what.to_owned() })
+        Ok(Self { at, all, limit, what })
     }
 }
 
@@ -317,20 +326,11 @@ fn offset(time: Timestamp, began: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
-    use http::Method;
     use serde_json::json;
 
     use super::*;
-    use crate::landscape::Position;
     use crate::pages::frame;
-
-    fn request(query: &str) -> Request {
-        let address = format!("/journal/team/shop?{query}");
-        let head = http::Request::builder().method(Method::GET).uri(address).body(()).unwrap().into_parts().0;
-        Request::new(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), Position::START).unwrap()
-    }
+    use crate::request::parameters;
 
     fn entry(installation: &str, job: &str, second: i64, what: &str) -> JournalEntry {
         JournalEntry {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     fn page(query: &str, entries: &[JournalEntry], is_truncated: bool) -> JournalPage {
-        let wish = Wish::of(&request(query)).unwrap();
+        let wish = Wish::of(parameters(query).unwrap()).unwrap();
         JournalPage::new(Place::new("team", "shop"), wish, entries.to_vec(), is_truncated, true)
     }
 
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_checked() {
-        let wish = |query: &str| Wish::of(&request(query));
+        let wish = |query: &str| Wish::of(parameters(query).unwrap());
         let plain = Wish { at: None, all: false, limit: 1_000, what: String::new() };
         assert_eq!(wish(""), Ok(plain.clone()));
         assert_eq!(wish("jobs=last&at=&what="), Ok(plain.clone()), "as the form sends it");

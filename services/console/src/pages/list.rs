@@ -1,13 +1,26 @@
 //! Lists that are filtered, sorted and divided into pages.
 
 use maud::{Markup, html};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::request::{Request, encoded};
+use crate::request::encoded;
 
 /// Default number of rows on a page; `MOST_ROWS` is the maximum.
 const ROWS: usize = 50;
 const MOST_ROWS: usize = 200;
+
+/// Filters of a list, and the wanted part of it. Each list has some of the filters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ListQuery {
+    pub(crate) namespace: String,
+    pub(crate) kind: String,
+    pub(crate) state: String,
+    /// Search text.
+    pub(crate) q: String,
+    page: String,
+    rows: String,
+}
 
 /// Part of a list that a page shows.
 #[derive(Debug, Clone, Serialize)]
@@ -26,13 +39,11 @@ pub(crate) struct Paging {
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
 impl Paging {
-    /// Reads the wanted part of a list from a request. A number behind the last page gives the last
-    /// page.
-    pub(crate) fn of(request: &Request, total: usize) -> Self {
-        let number = |name| request.parameter(name).parse::<usize>().ok();
-        let rows = number("rows").unwrap_or(ROWS).clamp(1, MOST_ROWS);
+    /// Returns the wanted part of a list. A number behind the last page gives the last page.
+    pub(crate) fn of(query: &ListQuery, total: usize) -> Self {
+        let rows = query.rows.parse().unwrap_or(ROWS).clamp(1, MOST_ROWS);
         let pages = total.div_ceil(rows).max(1);
-        Self { page: number("page").unwrap_or(1).clamp(1, pages), pages, total, rows }
+        Self { page: query.page.parse().unwrap_or(1).clamp(1, pages), pages, total, rows }
     }
 
     /// Returns the rows of this page.

@@ -10,12 +10,11 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
-use super::comparison::Choice;
+use super::comparison::{Choice, Pair};
 use super::installation::{ConditionView, conditions};
-use super::list::{Paging, Parameters, choice, input};
+use super::list::{ListQuery, Paging, Parameters, choice, input};
 use super::parts::{deleting, package_badge, path, waiting};
 use crate::landscape::{Content, PackageState, Place, VariantRow};
-use crate::request::Request;
 use crate::rights::Visible;
 
 #[derive(Debug, Serialize)]
@@ -40,20 +39,19 @@ struct SetView {
 }
 
 impl SetsPage {
-    pub(crate) fn new(content: &Content, sets: &Visible, variants: &Visible, request: &Request) -> Self {
-        let text = |name| request.parameter(name).to_owned();
-        let (namespace, state, q) = (text("namespace"), text("state"), text("q"));
+    pub(crate) fn new(content: &Content, sets: &Visible, variants: &Visible, query: ListQuery) -> Self {
+        let ListQuery { namespace, state, q, .. } = &query;
         let found: Vec<_> = content
             .sets
             .iter()
             .filter(|(place, row)| {
                 sets.contains(&place.namespace)
-                    && (namespace.is_empty() || *namespace == *place.namespace)
+                    && (namespace.is_empty() || **namespace == *place.namespace)
                     && (state.is_empty() || state == row.state.as_str())
-                    && (q.is_empty() || place.name.contains(&q) || row.upstream.contains(&q))
+                    && (q.is_empty() || place.name.contains(q) || row.upstream.contains(q))
             })
             .collect();
-        let paging = Paging::of(request, found.len());
+        let paging = Paging::of(&query, found.len());
         let sets = paging.part(found).into_iter().map(|(place, row)| {
             let mut counts = BTreeMap::new();
             if variants.contains(&place.namespace) {
@@ -71,6 +69,7 @@ impl SetsPage {
             }
         });
         let sets = sets.collect();
+        let ListQuery { namespace, state, q, .. } = query;
         Self { namespace, state, q, paging, sets }
     }
 }
@@ -180,10 +179,11 @@ impl SetPage {
         content: &Content,
         place: &Place,
         sees_variants: bool,
-        request: &Request,
+        query: ListQuery,
+        pair: Pair,
     ) -> Option<Self> {
         let (place, row) = content.sets.get_key_value(place)?;
-        let (q, variant_state) = (request.parameter("q").to_owned(), request.parameter("state").to_owned());
+        let ListQuery { q, state: variant_state, .. } = &query;
         let mut counts = BTreeMap::new();
         let mut found: Vec<(&Place, &VariantRow)> = Vec::new();
         let mut notes = Vec::new();
@@ -192,9 +192,9 @@ impl SetPage {
                 *counts.entry(row.state).or_default() += 1;
                 let is_wanted = (variant_state.is_empty() || variant_state == row.state.as_str())
                     && (q.is_empty()
-                        || variant.name.contains(&q)
-                        || row.downstream_repository.contains(&q)
-                        || row.downstream_package.contains(&q));
+                        || variant.name.contains(q)
+                        || row.downstream_repository.contains(q)
+                        || row.downstream_package.contains(q));
                 if is_wanted {
                     found.push((variant, row));
                 }
@@ -203,7 +203,7 @@ impl SetPage {
         } else {
             notes.push(format!("You may not get PackageVariants in the namespace {}.", place.namespace));
         }
-        let paging = Paging::of(request, found.len());
+        let paging = Paging::of(&query, found.len());
         let variants = paging.part(found).into_iter().map(|(place, row)| VariantView {
             place: place.clone(),
             state: row.state,
@@ -221,11 +221,11 @@ impl SetPage {
             waits_for: None,
             conditions: Vec::new(),
             notes,
-            q,
-            variant_state,
+            q: query.q,
+            variant_state: query.state,
             variants: variants.collect(),
             paging,
-            choice: Choice::new(content, place, sees_variants, request),
+            choice: Choice::new(content, place, sees_variants, pair),
         })
     }
 

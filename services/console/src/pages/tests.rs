@@ -1,17 +1,14 @@
 //! Tests of pages whose objects were written by an attacker, and of large lists.
 
-#![expect(clippy::disallowed_methods, reason = "the pages are our own")]
-
-use std::net::{IpAddr, Ipv4Addr};
-
+use axum::body::to_bytes;
+use axum::response::Response;
 use futures::FutureExt as _;
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_lifecycle::overview::Members;
 use groundwork_lifecycle::sources::Made;
 use groundwork_lifecycle::waits::Clock;
 use groundwork_proto::renderer::v1::JournalEntry;
-use http::{Method, StatusCode};
-use http_body_util::BodyExt as _;
+use http::StatusCode;
 use jiff::Timestamp;
 use maud::html;
 use serde::Serialize;
@@ -19,32 +16,36 @@ use serde_json::{Value, json};
 
 use super::events::EventsPage;
 use super::frame::{self, Frame};
-use super::installation::{InstallationPage, Seen};
+use super::installation::{InstallationPage, MOST_NODES, Seen};
 use super::installations::InstallationsPage;
+use super::list::ListQuery;
 use super::message::MessagePage;
 use super::overview::GlancePage;
 use super::*;
-use crate::answer::Answer;
-use crate::landscape::Position;
+use crate::answer;
+use crate::landscape::Content;
 use crate::landscape::tests::{flows, installation, landscape, place, shown};
-use crate::request::Request;
+use crate::request::parameters;
 use crate::rights::Visible;
 
 const MARKUP: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
 const ALL: Seen = Seen { installations: true, executions: true, items: true };
 
-fn request(address: &str) -> Request {
-    let head = http::Request::builder().method(Method::GET).uri(address).body(()).unwrap().into_parts().0;
-    Request::new(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), Position::START).unwrap()
+/// Returns the list of Installations for a query.
+fn installations(content: &Content, visible: &Visible, query: &str) -> InstallationsPage {
+    let (filter, part) = (parameters(query).unwrap(), parameters(query).unwrap());
+    InstallationsPage::new(content, visible, filter, &part, Timestamp::UNIX_EPOCH)
+}
+
+fn body(response: Response) -> Vec<u8> {
+    to_bytes(response.into_body(), usize::MAX).now_or_never().unwrap().unwrap().to_vec()
 }
 
 /// Returns the HTML that a browser gets.
 fn html(page: &impl Page) -> String {
     let frame = Frame { user: Some(MARKUP), path: "/", ..Frame::default() };
     let page = frame::html(page, &frame, Timestamp::UNIX_EPOCH);
-    let answer = Answer::html(StatusCode::OK, page).into_response(false, false);
-    let body = answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
-    String::from_utf8(body.to_vec()).unwrap()
+    String::from_utf8(body(answer::html(StatusCode::OK, page))).unwrap()
 }
 
 /// Asserts that a page contains nothing that a browser would run besides the console's own script,
@@ -86,7 +87,7 @@ fn nothing_that_strangers_write_is_obeyed() {
     let content = landscape.read();
     let now = Timestamp::UNIX_EPOCH;
     let encoded: String = form_urlencoded::byte_serialize(MARKUP.as_bytes()).collect();
-    let asked = request(&format!("/installations?q={encoded}&namespace={encoded}"));
+    let query = format!("q={encoded}&namespace={encoded}");
     let object: Installation = serde_json::from_value(json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
         "metadata": {"name": "shop", "namespace": "team"}, "spec": {"blueprint": {}},
@@ -111,11 +112,11 @@ fn nothing_that_strangers_write_is_obeyed() {
     assert!(shown.contains("<svg"), "the graph is on the page, too");
     assert_harmless(&shown);
     let everywhere = Visible::Everywhere;
-    assert_harmless(&html(&InstallationsPage::new(&content, &everywhere, &asked, now)));
-    assert_harmless(&html(&InstallationsPage::new(&content, &everywhere, &request("/installations"), now)));
+    assert_harmless(&html(&installations(&content, &everywhere, &query)));
+    assert_harmless(&html(&installations(&content, &everywhere, "")));
     assert_harmless(&html(&GlancePage::new(&content, &everywhere, &everywhere, now)));
-    assert_harmless(&html(&EventsPage::new(&content, |_| true, &asked)));
-    assert_harmless(&html(&EventsPage::new(&content, |_| true, &request("/events"))));
+    assert_harmless(&html(&EventsPage::new(&content, |_| true, parameters(&query).unwrap())));
+    assert_harmless(&html(&EventsPage::new(&content, |_| true, ListQuery::default())));
     assert_harmless(&html(&MessagePage { title: "Not now", message: MARKUP.to_owned(), link: None }));
     assert!(
         frame::json(&one, &[]).contains("<script>"),
@@ -186,6 +187,27 @@ fn pages_tell_what_is_waited_for() {
     );
 }
 
+/// A page shows `MOST_NODES` objects, and a note only if there are more.
+#[test]
+fn large_trees_are_cut() {
+    let labels = json!({"execution.landscaper.gardener.cloud/managed-by": "shop"});
+    for (items, note) in [(MOST_NODES - 1, false), (MOST_NODES, true)] {
+        let mut feeds: Vec<_> = (0..items)
+            .map(|item| {
+                shown::<DeployItem>(&format!("shop-{item}"), &json!({"metadata": {"labels": labels}}))
+            })
+            .collect();
+        feeds.push(installation("shop", "Progressing", None, &json!({})));
+        feeds.push(shown::<Execution>("shop", &json!({})));
+        let (landscape, _filler) = landscape(&feeds);
+        let page = InstallationPage::new(&landscape.read(), &place("shop"), ALL, Timestamp::UNIX_EPOCH);
+        let page = serde_json::to_value(page.unwrap()).unwrap();
+        let shown = page["nodes"][0]["nodes"].as_array().unwrap().len() + 1;
+        let notes = page["notes"].as_array().unwrap();
+        assert_eq!((shown, notes.len() == 1), (MOST_NODES, note), "{items}: {notes:?}");
+    }
+}
+
 /// Objects that the visitor may not see are missing from the lists and from the counts.
 #[test]
 fn lists_show_what_may_be_seen() {
@@ -193,11 +215,11 @@ fn lists_show_what_may_be_seen() {
     let content = landscape.read();
     let now = Timestamp::UNIX_EPOCH;
     let nowhere = Visible::In(["elsewhere".into()].into());
-    let list = InstallationsPage::new(&content, &nowhere, &request("/installations"), now);
+    let list = installations(&content, &nowhere, "");
     let pages = [
         frame::json(&list, &[]),
         frame::json(&GlancePage::new(&content, &nowhere, &nowhere, now), &[]),
-        frame::json(&EventsPage::new(&content, |_| false, &request("/events")), &[]),
+        frame::json(&EventsPage::new(&content, |_| false, ListQuery::default()), &[]),
         html(&list),
     ];
     for page in &pages {
@@ -217,9 +239,7 @@ fn lists_are_filtered_sorted_and_paged() {
     let (landscape, _filler) = landscape(&feeds);
     let content = landscape.read();
     let page = |query: &str| {
-        let asked = request(&format!("/installations?{query}"));
-        let page = InstallationsPage::new(&content, &Visible::Everywhere, &asked, Timestamp::UNIX_EPOCH);
-        let json = serde_json::to_value(&page).unwrap();
+        let json = serde_json::to_value(installations(&content, &Visible::Everywhere, query)).unwrap();
         let rows = json["installations"].as_array().unwrap();
         let names: Vec<String> = rows.iter().map(|row| row["place"].as_str().unwrap().to_owned()).collect();
         (json["total"].as_u64().unwrap(), names)
@@ -281,14 +301,10 @@ fn first_pages_of_a_large_cluster_are_small() {
     let (landscape, _filler) = landscape(&feeds);
     let content = landscape.read();
     let now = Timestamp::UNIX_EPOCH;
-    let size = |page: String| {
-        let answer = Answer::html(StatusCode::OK, page).into_response(true, true);
-        answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes().len()
-    };
+    let size = |page: String| body(answer::finished(answer::html(StatusCode::OK, page), true, true)).len();
     let frame = Frame { user: Some("somebody"), path: "/installations", ..Frame::default() };
-    for query in ["", "?sort=state", "?sort=elapsed&rows=200"] {
-        let asked = request(&format!("/installations{query}"));
-        let page = InstallationsPage::new(&content, &Visible::Everywhere, &asked, now);
+    for query in ["", "sort=state", "sort=elapsed&rows=200"] {
+        let page = installations(&content, &Visible::Everywhere, query);
         let size = size(frame::html(&page, &frame, now));
         assert!(size < 50 << 10, "{query}: {size} bytes");
     }
@@ -313,7 +329,7 @@ impl Page for Long {
 #[test]
 fn answers_carry_what_keeps_strangers_out() {
     let page = frame::html(&Long, &Frame::default(), Timestamp::UNIX_EPOCH);
-    let small = Answer::html(StatusCode::OK, page.clone()).into_response(true, true);
+    let small = answer::finished(answer::html(StatusCode::OK, page.clone()), true, true);
     for (name, value) in [
         ("content-encoding", "gzip"),
         ("x-content-type-options", "nosniff"),
@@ -327,9 +343,9 @@ fn answers_carry_what_keeps_strangers_out() {
     }
     let policy = small.headers()["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
-    let size = small.into_body().collect().now_or_never().unwrap().unwrap().to_bytes().len();
+    let size = body(small).len();
     assert!(size < 2_000, "{size}");
-    let secret = Answer::html(StatusCode::OK, page).with_secret().into_response(true, false);
+    let secret = answer::finished(answer::with_secret(answer::html(StatusCode::OK, page)), true, false);
     assert!(!secret.headers().contains_key("content-encoding"), "its length would tell of the secret");
     assert!(!secret.headers().contains_key("strict-transport-security"));
 }
