@@ -8,14 +8,13 @@
 //! ```
 
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::OnceLock;
 
 use crate::arguments::WorkerArguments;
 use crate::error::WorkError;
-use crate::fence::{Limits, die_with_parent};
+use crate::fence::{Limits, die_with_parent, raise};
 use crate::pool::own_program;
 use crate::process::{SIGABRT, SIGSEGV, SIGXCPU, STACK_PLACE};
 use crate::worker::AT_REST;
@@ -104,14 +103,10 @@ fn ending(status: ExitStatus, limits: WorkerArguments) -> Result<ExitCode, WorkE
         (None, signal) => {
             // A signal from outside ends this process as it would have ended a command without a
             // worker.
-            signal.map_or(Ok(()), crate::fence::raise).map_err(died)?;
+            signal.into_iter().for_each(raise);
             Err(WorkError::Died { how: status.to_string() })
         }
     }
-}
-
-fn died(error: io::Error) -> WorkError {
-    WorkError::Died { how: error.to_string() }
 }
 
 /// Evaluates untrusted content. In the worker of a command, the work ends the process if it exceeds
