@@ -99,3 +99,20 @@ pub(crate) enum Command {
     /// Print a completion script for a shell.
     Completion { shell: Shell },
 }
+
+impl Command {
+    /// Reports whether the command may evaluate what others wrote: templates, schemas, expressions,
+    /// functions of packages.
+    pub(crate) fn evaluates(&self) -> bool {
+        matches!(
+            self,
+            Self::Render(_)
+                | Self::Variants(_)
+                | Self::Packages(_)
+                | Self::Blueprint(_)
+                | Self::Template(_)
+                | Self::Explain(_)
+                | Self::Plan(_)
+        )
+    }
+}

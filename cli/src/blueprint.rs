@@ -19,6 +19,7 @@ use groundwork_blueprint::{Blueprint, Severity};
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::wall;
 
 #[derive(Debug, Args)]
 pub(crate) struct BlueprintArguments {
@@ -104,12 +105,12 @@ fn load(path: &Path) -> Result<(Blueprint, Vec<InstallationTemplate>), Ending> {
         diagnostic::print(&[Diagnostic::error(message)]);
         Ending::Unusable
     })?;
-    let loaded = Blueprint::load(files.clone()).ok();
-    let loaded = loaded.and_then(|blueprint| {
+    let loaded = wall::evaluate(|| {
+        let blueprint = Blueprint::load(files.clone()).ok()?;
         let templates = blueprint.static_templates().ok()?;
         Some((blueprint, templates))
     });
-    loaded.ok_or_else(|| match Blueprint::check(&files) {
+    loaded.ok_or_else(|| match wall::evaluate(|| Blueprint::check(&files)) {
         Ok(findings) => {
             let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
             let errors: Vec<Diagnostic> = errors.map(|finding| validate::diagnostic(path, finding)).collect();

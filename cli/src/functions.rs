@@ -4,9 +4,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use groundwork_krm::{FunctionRunner, RenderOptions};
+use groundwork_krm::{FunctionRunner, Outcome, RenderOptions, ResourceList, RunError, Target};
 use groundwork_packages::functions::{Containers, Executables, Kubeconform, Limits, RemoteRunner, Schemas};
 use tokio::runtime::Runtime;
+
+use crate::wall;
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Functions")]
@@ -40,7 +42,7 @@ pub(crate) struct FunctionArguments {
 /// Runners of functions.
 pub(crate) struct Functions {
     exec_allowed: Vec<String>,
-    executables: Executables,
+    executables: Outside<Executables>,
     others: Vec<Box<dyn FunctionRunner>>,
     /// Runtime for calls to the function runner.
     _runtime: Option<Runtime>,
@@ -63,16 +65,16 @@ impl FunctionArguments {
             let own = Runtime::new().map_err(|error| failed(&error))?;
             let ca = self.function_runner_tls_ca.as_deref();
             let runner = RemoteRunner::new(url, ca, Limits::default(), own.handle().clone());
-            others.push(Box::new(runner.map_err(|error| failed(&error))?));
+            others.push(Box::new(Outside(runner.map_err(|error| failed(&error))?)));
             runtime = Some(own);
         }
         if self.allow_images {
             let containers = Containers::find(Limits::default());
-            others.push(Box::new(containers.map_err(|error| format!("--allow-images: {error}"))?));
+            others.push(Box::new(Outside(containers.map_err(|error| format!("--allow-images: {error}"))?)));
         }
         Ok(Functions {
             exec_allowed: self.allow_exec.clone(),
-            executables: Executables::default(),
+            executables: Outside(Executables::default()),
             others,
             _runtime: runtime,
         })
@@ -89,5 +91,18 @@ impl Functions {
             runners: std::iter::once::<&dyn FunctionRunner>(&self.executables).chain(others).collect(),
             ..RenderOptions::default()
         }
+    }
+}
+
+/// A runner of other programs, which have limits of their own.
+struct Outside<R>(R);
+
+impl<R: FunctionRunner> FunctionRunner for Outside<R> {
+    fn has(&self, target: &Target) -> bool {
+        self.0.has(target)
+    }
+
+    fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, RunError> {
+        wall::outside(|| self.0.run(target, list))
     }
 }

@@ -37,10 +37,12 @@ mod terminal;
 mod up;
 mod variants;
 mod wait;
+mod wall;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use groundwork_sandbox::Invocation;
 
 use arguments::{Arguments, Command};
 
@@ -50,7 +52,14 @@ fn main() -> ExitCode {
     if let Some(ending) = groundwork_sandbox::enter(&up::WORKERS) {
         return ending;
     }
-    let ending = match Arguments::parse().command {
+    let invocation = Invocation::of_process();
+    let command = Arguments::parse_from(invocation.arguments()).command;
+    if command.evaluates()
+        && let Some(ending) = wall::delegate(&invocation)
+    {
+        return ending;
+    }
+    let ending = match command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),
         Command::Packages(arguments) => packages::run(&arguments),

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("migrate check").await?;
         let look = Look { client: cluster.client, namespace: arguments.namespace.clone() };
-        let looks: [(&str, BoxFuture<'_, Result<Vec<Finding>, kube::Error>>); 7] = [
+        let looks: [(&str, Looking<'_>); 7] = [
             ("leader leases", Box::pin(look.originals())),
             ("webhooks", Box::pin(look.webhooks())),
             ("API services", Box::pin(look.api_services())),
@@ -102,6 +102,9 @@ fn text(findings: &[Finding], is_whole: bool) -> String {
     }
     text
 }
+
+/// Look at a part of the cluster.
+type Looking<'a> = BoxFuture<'a, Result<Vec<Finding>, kube::Error>>;
 
 /// Looks at the cluster.
 struct Look {

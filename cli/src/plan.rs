@@ -19,7 +19,7 @@ use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::ending::Ending;
 use crate::namespace::namespace;
 use crate::stdout;
-use crate::{stores, variants};
+use crate::{stores, variants, wall};
 use overrides::{Applied, Present};
 
 #[derive(Debug, Args)]
@@ -135,6 +135,6 @@ impl PlanArguments {
             show_values: self.show_values,
             reads: None,
         };
-        plan(present, applied, &environment)
+        wall::evaluate(|| plan(present, applied, &environment))
     }
 }

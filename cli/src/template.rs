@@ -19,7 +19,7 @@ use groundwork_yaml::{self as yaml, Position};
 
 use crate::diagnostic::{self, Diagnostic, Source};
 use crate::ending::Ending;
-use crate::stdout;
+use crate::{stdout, wall};
 
 const STANDARD_INPUT: &str = "-";
 /// Time limit of one template.
@@ -140,14 +140,14 @@ fn render(file: &Path, arguments: &GoArguments) -> Result<Vec<u8>, Failure> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         sources.push(Rc::new(Source::public(file.display().to_string(), text)));
         let name = template_name(file);
-        let parsed = match &set {
+        let parsed = wall::evaluate(|| match &set {
             None => Template::parse(&name, &bytes, &functions, &options),
             Some(set) => set.parse_associated(&name, &bytes),
-        };
+        });
         set = Some(parsed.map_err(|error| failed(&error, &sources))?);
     }
     let value = Value::from_json(&data, options.numbers);
-    let rendered = set.map_or_else(|| Ok(Vec::new()), |set| set.render(value));
+    let rendered = wall::evaluate(|| set.map_or_else(|| Ok(Vec::new()), |set| set.render(value)));
     rendered.map_err(|error| failed(&error, &sources))
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::ending::Ending;
 use crate::input::{self, Document, Schemas};
-use crate::stdout;
+use crate::{stdout, wall};
 
 #[derive(Debug, Args)]
 pub(crate) struct VariantsArguments {
@@ -171,7 +171,8 @@ fn expand(arguments: &ExpandArguments) -> Ending {
     for ((namespace, name), set) in &cluster.sets {
         let title = format!("PackageVariantSet {namespace}/{name}");
         let none = Bundle::new(namespace);
-        match cluster.bundles.get(namespace).unwrap_or(&none).expand(&set.object) {
+        let bundle = cluster.bundles.get(namespace).unwrap_or(&none);
+        match wall::evaluate(|| bundle.expand(&set.object)) {
             Ok(Expanded { variants: found, target_counts, failures }) => {
                 for failure in &failures {
                     ending = Ending::Failed;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{FindingsFormat, ValidateArguments, read};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::stdout;
+use crate::{stdout, wall};
 
 /// Result of one path.
 struct Checked<'a> {
@@ -35,8 +35,9 @@ pub(super) fn run(arguments: &ValidateArguments) -> Ending {
 }
 
 fn check(path: &Path) -> Checked<'_> {
-    let findings = read::files(path)
-        .and_then(|files| Blueprint::check(&files).map_err(|error| read::no_blueprint(path, &error)));
+    let findings = read::files(path).and_then(|files| {
+        wall::evaluate(|| Blueprint::check(&files)).map_err(|error| read::no_blueprint(path, &error))
+    });
     Checked { path, findings }
 }
 

@@ -18,8 +18,7 @@ use crate::ending::Ending;
 use crate::input;
 use crate::inventory::{Inventory, Key, Loaded};
 use crate::namespace::namespace;
-use crate::stdout;
-use crate::stores;
+use crate::{stdout, stores, wall};
 
 #[derive(Debug, Args)]
 pub(super) struct OverwritesArguments {
@@ -245,7 +244,7 @@ impl Input<'_> {
         let context = self.context(installation).map(|(_, context)| context);
         let name = context.as_ref().and_then(Context::overwrites).map(str::to_owned);
         let overwrites = name.and_then(|name| overwrites(&(namespace.clone(), name)));
-        let resolution = resolve(&Inputs {
+        let inputs = Inputs {
             installation,
             context: context.as_ref(),
             overwrites,
@@ -258,7 +257,8 @@ impl Input<'_> {
             cache: None,
             offline: None,
             signatures: None,
-        });
+        };
+        let resolution = wall::evaluate(|| resolve(&inputs));
         let rules = overwrites.map(Overwrites::from).unwrap_or_default();
         let entries = resolution.graph(self.repositories);
         let report = resolution.overwrites.as_ref();

@@ -18,6 +18,7 @@ use crate::functions::FunctionArguments;
 use crate::package_folder::{self, KPTFILE, Links};
 use crate::stdout::write;
 use crate::terminal::shown;
+use crate::wall;
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArguments {
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
             return Ending::Unusable;
         }
     };
-    let rendered = render(&files, &functions.options());
+    let rendered = wall::evaluate(|| render(&files, &functions.options()));
     let mut text = results(&rendered);
     if !arguments.dry_run
         && let Err(error) = store(&arguments.folder, &files, &rendered.files)

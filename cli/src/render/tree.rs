@@ -18,6 +18,7 @@ use super::world::World;
 use crate::diagnostic::Diagnostic;
 use crate::inventory::{Inventory, Loaded, key};
 use crate::rendering::{Published, Rendering};
+use crate::wall;
 
 /// Levels of nested installations; without a limit, a component that refers to itself would never
 /// end.
@@ -269,7 +270,7 @@ impl<'a> Runner<'a> {
         let assumed = if context.is_none() { assumed_context(installation) } else { None };
         let nothing = BTreeMap::new();
         let objects = self.world.objects(&namespace);
-        job(&Inputs {
+        let inputs = Inputs {
             installation,
             context: context.map(|context| &context.object).or(assumed.as_ref()),
             overwrites: overwrites.map(|overwrites| &overwrites.object),
@@ -288,7 +289,8 @@ impl<'a> Runner<'a> {
                 policy: SignaturePolicy::default(),
                 now: jiff::Timestamp::now().as_second(),
             }),
-        })
+        };
+        wall::evaluate(|| job(&inputs))
     }
 }
 

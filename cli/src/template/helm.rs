@@ -18,7 +18,7 @@ use groundwork_registry::load_chart_folder;
 use super::{Failure, STANDARD_INPUT, unusable};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::stdout;
+use crate::{stdout, wall};
 
 /// Name of the release if the user gives none, as in Helm.
 const DEFAULT_NAME: &str = "release-name";
@@ -160,7 +160,7 @@ fn render(path: &Path, arguments: &HelmArguments) -> Result<String, Failure> {
         skip_tests: arguments.skip_tests,
     };
     let renderer = Renderer::new(chart);
-    let rendered = match renderer.render(&request) {
+    let rendered = match wall::evaluate(|| renderer.render(&request)) {
         Ok(rendered) => rendered,
         Err(error @ RenderError::Manifest { .. }) if arguments.debug => {
             print_unread(&renderer, &request, &printing)?;
@@ -182,7 +182,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 /// Prints files that are not YAML, so that a user sees the error in them.
 fn print_unread(renderer: &Renderer, request: &Request, printing: &Printing) -> Result<(), Failure> {
-    let files = renderer.files(request).map_err(failed)?;
+    let files = wall::evaluate(|| renderer.files(request)).map_err(failed)?;
     let text: String = files.iter().map(|(path, text)| format!("---\n# Source: {path}\n{text}\n")).collect();
     let text = printing.of_text(format!("{}\n", text.trim())).map_err(failed)?;
     stdout::write_bytes(text.as_bytes());

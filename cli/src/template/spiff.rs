@@ -18,7 +18,7 @@ use groundwork_yaml::Position;
 use super::{Failure, STANDARD_INPUT, read, unusable};
 use crate::diagnostic::{self, Diagnostic, Source};
 use crate::ending::Ending;
-use crate::stdout;
+use crate::{stdout, wall};
 
 /// Name of a document that has none of its own.
 const DEFAULT_SOURCE: &str = "template";
@@ -173,7 +173,7 @@ fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failu
     if several && arguments.state.is_some() {
         return Err(unusable("--state works only with a template of one document".to_owned()));
     }
-    let outputs = engine.cascade_stream(&documents, &stubs, bindings.as_ref());
+    let outputs = wall::evaluate(|| engine.cascade_stream(&documents, &stubs, bindings.as_ref()));
     let mut printed = String::new();
     for output in outputs.map_err(|error| failed(&error, &texts))? {
         if let Some(file) = &arguments.state {

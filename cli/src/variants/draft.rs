@@ -17,6 +17,7 @@ use crate::input;
 use crate::package_folder::{self, KPTFILE, Links, PackageFiles};
 use crate::stdout;
 use crate::terminal::shown;
+use crate::wall;
 
 /// Workspace of the first revision of a package that a variant makes (`packagevariants.md` 2.6).
 const WORKSPACE: &str = "packagevariant-1";
@@ -99,8 +100,9 @@ fn wanted(
     let mut variants: Vec<PackageVariant> = cluster.variants.values().flatten().cloned().collect();
     for ((namespace, name), set) in &cluster.sets {
         let title = format!("PackageVariantSet {namespace}/{name}");
-        let expanded = cluster.bundles.get(namespace).map(|bundle| bundle.expand(&set.object));
-        let failures = match expanded.unwrap_or_else(|| super::Bundle::new(namespace).expand(&set.object)) {
+        let none = super::Bundle::new(namespace);
+        let bundle = cluster.bundles.get(namespace).unwrap_or(&none);
+        let failures = match wall::evaluate(|| bundle.expand(&set.object)) {
             Ok(expanded) => {
                 variants.extend(expanded.variants);
                 expanded.failures
@@ -162,7 +164,7 @@ fn draft(
         GivenObjects { namespace: namespace.clone(), objects: objects.to_vec(), ..GivenObjects::default() };
     let revision = revision_name(place, WORKSPACE);
     let mutation = Mutation { variant, namespace: &namespace, revision: &revision, cluster: &given };
-    let mutated = groundwork_krm::mutate(Some(texts), &mutation)
+    let mutated = wall::evaluate(|| groundwork_krm::mutate(Some(texts), &mutation))
         .map_err(|error| format!("{}: {error}", error.reason()))?;
     if mutated.changed {
         *texts = mutated.files;
@@ -208,7 +210,7 @@ fn repository(objects: &[Value], name: &str) -> Option<Repository> {
 
 /// Runs the functions of a package, and returns their messages.
 fn render(texts: &mut groundwork_krm::Package, functions: &Functions) -> Result<Vec<String>, String> {
-    let rendered = groundwork_krm::render(texts, &functions.options());
+    let rendered = wall::evaluate(|| groundwork_krm::render(texts, &functions.options()));
     if let Some(error) = rendered.error {
         return Err(format!("RenderFailed: {error}"));
     }

@@ -9,7 +9,7 @@ use super::{Cluster, PlanArguments, PlanFormat};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::input::{self, Document};
-use crate::stdout;
+use crate::{stdout, wall};
 
 /// Reads the input, plans, and prints the plan.
 pub(super) fn run(arguments: &PlanArguments) -> Ending {
@@ -41,7 +41,7 @@ pub(crate) fn of_documents(
         let none = Bundle::new(namespace);
         let bundle = cluster.bundles.get(namespace).unwrap_or(&none);
         let variants = cluster.variants.get(namespace).map(Vec::as_slice).unwrap_or_default();
-        previews.extend(bundle.preview(&sets, variants));
+        previews.extend(wall::evaluate(|| bundle.preview(&sets, variants)));
     }
     Some(Preview::new(previews))
 }

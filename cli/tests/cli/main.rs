@@ -25,6 +25,7 @@ mod secrecy;
 mod spiff;
 mod template;
 mod variants;
+mod wall;
 
 use std::fs;
 use std::io::Write as _;

@@ -60,13 +60,13 @@ fn an_error_shows_its_line_and_prints_nothing_else() {
 #[test]
 fn limits_can_be_set() {
     let folder = TempDir::new().unwrap();
-    let busy = file(&folder, "busy.tpl", "{{ range 300000 }}{{ end }}");
+    let busy = file(&folder, "busy.tpl", "{{ range 1200000 }}{{ end }}");
     let large = file(&folder, "large.tpl", "{{ $text := repeat 2000000 \"x\" }}{{ len $text }}");
-    let spiff = file(&folder, "spiff.yaml", "n: (( sum[[1..80000]|0|s,i|-> s + i] ))\n");
+    let spiff = file(&folder, "spiff.yaml", "n: (( sum[[1..320000]|0|s,i|-> s + i] ))\n");
     for (command, template, limit, error) in [
-        ("go", &busy, ["--template-work", "1"], "exceeds the limit of 250000 steps"),
+        ("go", &busy, ["--template-work", "1"], "exceeds the limit of 1000000 steps"),
         ("go", &large, ["--template-memory", "1"], "hold more than the limit of 1048576 bytes"),
-        ("spiff", &spiff, ["--template-work", "1"], "takes more than 1000000 units of work"),
+        ("spiff", &spiff, ["--template-work", "1"], "takes more than 1000000 steps"),
     ] {
         let run = groundwork(&["template", command, template], "");
         assert_eq!(run.code, 0, "{}", run.err);
@@ -79,11 +79,11 @@ fn limits_can_be_set() {
     let chart = folder.path().join("chart");
     fs::create_dir_all(chart.join("templates")).unwrap();
     fs::write(chart.join("Chart.yaml"), "{apiVersion: v2, name: c, version: 0.1.0}").unwrap();
-    fs::write(chart.join("templates/t.yaml"), "{{ range 1200000 }}{{ end }}").unwrap();
+    fs::write(chart.join("templates/t.yaml"), "{{ range 4800000 }}{{ end }}").unwrap();
     let chart = chart.display().to_string();
     assert_eq!(groundwork(&["template", "helm", &chart], "").code, 0);
     let run = groundwork(&["template", "helm", &chart, "--template-work", "1"], "");
-    assert!(run.code == 1 && run.err.contains("exceeds the limit of 1000000 steps"), "{}", run.err);
+    assert!(run.code == 1 && run.err.contains("exceeds the limit of 4000000 steps"), "{}", run.err);
 }
 
 /// Executions of one blueprint share a limit, and data mappings have it, too.
@@ -99,10 +99,10 @@ fn limits_of_a_blueprint_can_be_set() {
                     "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
                     "imports": [{"name": "n", "schema": {"type": "integer"}}],
                     "deployExecutions": (0..6).map(|number| json!({
-                        "name": format!("e{number}"), "type": "GoTemplate", "template": "{{ range 200000 }}{{ end }}deployItems: []",
+                        "name": format!("e{number}"), "type": "GoTemplate", "template": "{{ range 800000 }}{{ end }}deployItems: []",
                     })).collect::<Vec<_>>(),
                 }).to_string()}}},
-                "importDataMappings": {"n": "(( sum[[1..2000]|0|s,i|-> s + i] ))"},
+                "importDataMappings": {"n": "(( sum[[1..8000]|0|s,i|-> s + i] ))"},
             },
         })
         .to_string(),
@@ -110,10 +110,10 @@ fn limits_of_a_blueprint_can_be_set() {
     let run = landscape.render(&[]);
     assert_eq!(run.code, 0, "{}", run.err);
     let run = landscape.render(&["--template-work", "1"]);
-    assert!(run.code == 1 && run.err.contains("more than the limit of 1000000 units of work"), "{}", run.err);
+    assert!(run.code == 1 && run.err.contains("more than the limit of 1000000 steps"), "{}", run.err);
 
-    landscape.replace("other.yaml", "1..2000", "1..80000");
+    landscape.replace("other.yaml", "1..8000", "1..320000");
     let run = landscape.render(&["--template-work", "1"]);
-    assert!(run.code == 1 && run.err.contains("takes more than 1000000 units of work"), "{}", run.err);
+    assert!(run.code == 1 && run.err.contains("takes more than 1000000 steps"), "{}", run.err);
     assert_eq!(landscape.render(&[]).code, 0);
 }

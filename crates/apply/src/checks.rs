@@ -15,7 +15,7 @@ use crate::error::ApplyError;
 use crate::object::Reference;
 use crate::ownership::Owner;
 use crate::readiness::not_ready;
-use crate::requirement::{Requirements, Units};
+use crate::requirement::{Requirements, StepsLeft};
 
 /// Time that a newly created object of an operator may be without a status.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
@@ -136,7 +136,7 @@ async fn custom_check(
     let requirements = Arc::new(Requirements::read(&check.requirements)?);
     let is_met = {
         let requirements = Arc::clone(&requirements);
-        move |object: &Value| requirements.missed(object, &mut Units::default()).is_none()
+        move |object: &Value| requirements.missed(object, &mut StepsLeft::default()).is_none()
     };
     let mut objects = Vec::new();
     for reference in &check.resource_selector {
@@ -168,9 +168,9 @@ async fn custom_check(
         objects.extend(listed.into_iter().map(|object| (object, Some(labels.clone()))));
     }
     let mut waiting: Option<Waiting> = None;
-    let mut units = Units::default();
+    let mut left = StepsLeft::default();
     for (object, labels) in &objects {
-        let Some(missed) = requirements.missed(object, &mut units) else { continue };
+        let Some(missed) = requirements.missed(object, &mut left) else { continue };
         let reference = Reference::of(object);
         let waiting = waiting.get_or_insert_with(|| format!("resource {reference}: {missed}").into());
         let awaited = Awaited::object(cluster, &reference, Some(object), is_met.clone()).await;

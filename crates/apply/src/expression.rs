@@ -1,12 +1,9 @@
-//! Requirements in CEL (`installations.md` 7.9): their access to an object, and limits for their
-//! cost.
+//! Requirements in CEL (`installations.md` 7.9): their access to an object, and their limits.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use groundwork_cel::{
-    Compiler, Declarations, Declared, EvalError, Host, Key, Patterns, Program, STACK, Size, Sizes, Value,
+    Compiler, Declarations, Declared, EvalError, Host, Key, Patterns, Program, STACK, Steps, Value,
     check_form,
 };
 use serde_json::Value as Json;
@@ -15,16 +12,16 @@ use serde_json::Value as Json;
 const WHOLE: &str = "object";
 /// Members that have a variable of their own. Other members are reached through the whole object.
 const MEMBERS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-/// Cost limit of one evaluation: some milliseconds, so that it needs no thread of its own.
-const COST: u64 = 200_000;
-/// Cost limit for all objects that a check evaluates in a round.
-pub(crate) const TOTAL_COST: u64 = 5_000_000;
+/// Steps of one evaluation: some milliseconds, so that it needs no thread of its own.
+const STEPS: u64 = 200_000;
+/// Steps for all objects that a check evaluates in a round.
+pub(crate) const ALL_STEPS: u64 = 5_000_000;
 /// Minimum length of quoted texts that messages hide; shorter ones cannot contain a secret.
 const SHORTEST_HIDDEN: usize = 4;
 
 /// Divisor of the default limits for regular expressions, which suit a PackageVariantSet: the
 /// requirements of an item get a tenth of them.
-const PART_OF_PATTERNS: usize = 10;
+const PART_OF_PATTERNS: u64 = 10;
 
 /// Returns the pattern budget that some requirements share.
 pub(crate) fn patterns() -> Arc<Patterns> {
@@ -45,8 +42,8 @@ pub(crate) enum Verdict {
     NotMet,
     /// A field is missing or has another type, or the result is not a boolean.
     Undecided,
-    /// The object is too large for the cost limit.
-    TooCostly,
+    /// The evaluation for the object exceeds its steps.
+    TooManySteps,
 }
 
 impl Expression {
@@ -64,15 +61,14 @@ impl Expression {
         Ok(Self { program, patterns: Arc::clone(patterns) })
     }
 
-    /// Evaluates the expression for an object, and subtracts its cost limit from `units`.
-    pub(crate) fn judge(&self, object: &Json, units: &mut u64) -> Verdict {
-        let shown = Shown::new(object, &self.patterns);
-        let cost = self.program.cost(&shown);
-        if cost > COST.min(*units) {
-            return Verdict::TooCostly;
-        }
-        *units -= cost;
-        match stacker::grow(STACK, || self.program.evaluate(&shown)) {
+    /// Evaluates the expression for an object, and subtracts its steps from `left`.
+    pub(crate) fn judge(&self, object: &Json, left: &mut u64) -> Verdict {
+        let shown = Shown { value: Value::from(object), patterns: &self.patterns };
+        let steps = Steps::new(STEPS.min(*left));
+        let result = stacker::grow(STACK, || self.program.evaluate(&shown, &steps));
+        *left = left.saturating_sub(steps.spent());
+        match result {
+            _ if steps.is_exceeded() => Verdict::TooManySteps,
             Ok(Value::Bool(true)) => Verdict::Met,
             Ok(Value::Bool(false)) => Verdict::NotMet,
             Ok(_) | Err(_) => Verdict::Undecided,
@@ -101,41 +97,8 @@ impl Declarations for Declaring<'_> {
 
 /// An object in the form that expressions read.
 struct Shown<'o> {
-    object: &'o Json,
     value: Value,
     patterns: &'o Patterns,
-    /// Sizes of members that were looked up, by their pointers.
-    sizes: RefCell<HashMap<String, Size>>,
-}
-
-impl<'o> Shown<'o> {
-    fn new(object: &'o Json, patterns: &'o Patterns) -> Self {
-        Self { object, value: Value::from(object), patterns, sizes: RefCell::default() }
-    }
-
-    fn size(&self, pointer: &str) -> Option<Size> {
-        if let Some(size) = self.sizes.borrow().get(pointer) {
-            return Some(*size);
-        }
-        let found = Size::from(self.object.pointer(pointer)?);
-        self.sizes.borrow_mut().insert(pointer.to_owned(), found);
-        Some(found)
-    }
-}
-
-/// Returns the JSON pointer of a variable.
-fn pointer(variable: &str) -> String {
-    if variable == WHOLE { String::new() } else { format!("/{variable}") }
-}
-
-impl Sizes for Shown<'_> {
-    fn variable(&self, name: &str) -> Option<Size> {
-        self.size(&pointer(name))
-    }
-
-    fn field(&self, variable: &str, field: &str) -> Option<Size> {
-        self.size(&format!("{}/{field}", pointer(variable)))
-    }
 }
 
 impl Host for Shown<'_> {
@@ -162,7 +125,7 @@ mod tests {
     }
 
     fn judge(source: &str, object: &Json) -> Verdict {
-        compile(source).unwrap().judge(object, &mut TOTAL_COST.clone())
+        compile(source).unwrap().judge(object, &mut ALL_STEPS.clone())
     }
 
     #[test]
@@ -212,23 +175,26 @@ mod tests {
         }
     }
 
-    /// An evaluation that may exceed its limit is not started, and all evaluations of a check in a
-    /// round share a limit.
+    /// An evaluation has a limit of steps, and all evaluations of a check in a round share another.
     #[test]
-    fn costs_are_bounded() {
+    fn steps_are_bounded() {
         let list: Vec<Json> = (0..300).map(|number| json!({"n": number})).collect();
         let object = json!({"status": {"list": list}});
-        let loops = "status.list.all(a, status.list.all(b, status.list.all(c, a != b || b != c)))";
-        assert_eq!(judge(loops, &object), Verdict::TooCostly);
-        let texts = "status.list.map(a, 'xxxxxxxxxxxxxxxx').map(a, a + a + a + a).map(a, a + a + a + a).map(a, a + a + a + a).size() > 0";
-        assert_eq!(judge(texts, &object), Verdict::TooCostly);
+        let loops = "status.list.all(a, status.list.all(b, status.list.all(c, a.n + b.n + c.n >= 0)))";
+        assert_eq!(judge(loops, &object), Verdict::TooManySteps);
+        let texts = format!(
+            "status.list.map(a, 'xxxxxxxxxxxxxxxx'){}.size() > 0",
+            ".map(a, a + a + a + a)".repeat(6)
+        );
+        assert_eq!(judge(&texts, &object), Verdict::TooManySteps);
         let one = compile("status.list.all(a, a.n >= 0)").unwrap();
-        let mut units = TOTAL_COST;
-        assert_eq!(one.judge(&object, &mut units), Verdict::Met);
-        let spent = TOTAL_COST - units;
+        let mut left = ALL_STEPS;
+        assert_eq!(one.judge(&object, &mut left), Verdict::Met);
+        let spent = ALL_STEPS - left;
         assert!(spent > 300, "{spent}");
-        units = spent - 1;
-        assert_eq!(one.judge(&object, &mut units), Verdict::TooCostly);
+        left = spent - 1;
+        assert_eq!(one.judge(&object, &mut left), Verdict::TooManySteps);
+        assert_eq!((one.judge(&object, &mut left), left), (Verdict::TooManySteps, 0));
     }
 
     /// The cost of patterns is counted over all requirements and objects that share a budget.
@@ -242,7 +208,7 @@ mod tests {
         let shared = patterns();
         let one = Expression::compile("status.a.matches('x+y+z+')", &shared).unwrap();
         let object = json!({"status": {"a": "x".repeat(20_000)}});
-        let verdicts: Vec<Verdict> = (0..500).map(|_| one.judge(&object, &mut TOTAL_COST.clone())).collect();
+        let verdicts: Vec<Verdict> = (0..500).map(|_| one.judge(&object, &mut ALL_STEPS.clone())).collect();
         assert_eq!((verdicts[0], verdicts[499]), (Verdict::NotMet, Verdict::Undecided));
     }
 
@@ -251,7 +217,7 @@ mod tests {
         #[test]
         fn any_text(text in "[a-z.()\\[\\]'\"&|=<>!?:0-9 ]{0,60}") {
             if let Ok(expression) = compile(&text) {
-                expression.judge(&json!({"status": {"a": [1, "x"]}}), &mut TOTAL_COST.clone());
+                expression.judge(&json!({"status": {"a": [1, "x"]}}), &mut ALL_STEPS.clone());
             }
         }
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::configuration::Requirement;
 use crate::error::ApplyError;
-use crate::expression::{Expression, TOTAL_COST, Verdict, patterns};
+use crate::expression::{ALL_STEPS, Expression, Verdict, patterns};
 use crate::json_path::JsonPath;
 use crate::readiness::meets;
 
@@ -21,11 +21,11 @@ enum Test {
 
 /// Remaining cost of expressions in a round.
 #[derive(Debug)]
-pub(crate) struct Units(u64);
+pub(crate) struct StepsLeft(u64);
 
-impl Default for Units {
+impl Default for StepsLeft {
     fn default() -> Self {
-        Self(TOTAL_COST)
+        Self(ALL_STEPS)
     }
 }
 
@@ -54,13 +54,13 @@ impl Requirements {
 
     /// Returns the first requirement that an object does not meet, as a part of a sentence. An
     /// expression is named by its position, because its text may contain values.
-    pub(crate) fn missed(&self, object: &Value, units: &mut Units) -> Option<String> {
-        self.0.iter().enumerate().find_map(|(index, test)| test.missed(index, object, units))
+    pub(crate) fn missed(&self, object: &Value, left: &mut StepsLeft) -> Option<String> {
+        self.0.iter().enumerate().find_map(|(index, test)| test.missed(index, object, left))
     }
 }
 
 impl Test {
-    fn missed(&self, index: usize, object: &Value, units: &mut Units) -> Option<String> {
+    fn missed(&self, index: usize, object: &Value, left: &mut StepsLeft) -> Option<String> {
         let expression = match self {
             Self::Path { path, requirement } => {
                 let text = requirement.json_path.as_deref().unwrap_or_default();
@@ -70,12 +70,12 @@ impl Test {
             }
             Self::Expression(expression) => expression,
         };
-        let what = match expression.judge(object, &mut units.0) {
+        let what = match expression.judge(object, &mut left.0) {
             Verdict::Met => return None,
             Verdict::NotMet => "is not true",
             Verdict::Undecided => "is neither true nor false: a field is missing, or has another type",
-            Verdict::TooCostly => {
-                "may be too expensive for an object of this size: iterate over fewer entries, or select fewer objects"
+            Verdict::TooManySteps => {
+                "takes too many steps for an object of this size: iterate over fewer entries, or select fewer objects"
             }
         };
         Some(format!("requirements[{index}].cel {what}"))
@@ -112,7 +112,7 @@ mod tests {
             ),
             (json!({"phase": "canary", "token": "canary", "ready": 2}), None),
         ] {
-            let found = requirements.missed(&json!({"status": status}), &mut Units::default());
+            let found = requirements.missed(&json!({"status": status}), &mut StepsLeft::default());
             assert_eq!(found.as_deref(), expected, "{status}");
         }
         assert!(Requirements::read(&[Requirement::default()]).is_err());

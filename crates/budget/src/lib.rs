@@ -1,25 +1,27 @@
 //! Limits on work for untrusted content. They count work instead of time, so that a document has
 //! the same outcome on every machine.
 //!
-//! * [`Budget`]: units of work of several engines together, such as all executions of one
-//!   blueprint.
+//! * [`Budget`]: steps of several engines together, such as all executions of one blueprint.
+//! * [`Steps`]: steps of one evaluation.
 //! * [`TemplateLimits`]: the limits that an operator sets for templates.
-//! * [`held`]: the bytes of an engine's live values.
+//! * [`live_bytes`]: the bytes of an engine's live values.
 //!
-//! A unit is about ten nanoseconds of one core: one copied element of a list, the hashing of eight
-//! bytes. A step of a Go template, such as the evaluation of a node, is four units. Engines charge
-//! before they work.
+//! A step is one evaluated node, one element that is read or made, or [`BYTES_PER_STEP`] bytes of
+//! text that are read: about forty nanoseconds of one core. Engines charge before they work. What
+//! they undercount ends at the limits of the worker process (`crates/sandbox`).
 
 pub mod live_bytes;
+mod steps;
 mod template_limits;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use steps::Steps;
 pub use template_limits::TemplateLimits;
 
-/// Units of work that all engines of one operation share. Clones share the same account.
+/// Steps that all engines of one operation share. Clones share the same account.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 
@@ -32,17 +34,19 @@ struct Account {
 /// The work of one operation exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "all templates together take more than the limit of {limit} units of work; let them do less, divide the blueprint, or raise --template-work"
+    "all templates together take more than the limit of {limit} steps; let them do less, divide the blueprint, or raise --template-work"
 )]
 pub struct ExceededError {
     pub limit: u64,
 }
 
-/// Default limit of an operation, in units: some seconds of one core.
-pub const DEFAULT_WORK: u64 = 200_000_000;
+/// Default limit of an operation, in steps: two seconds of one core.
+pub const DEFAULT_STEPS: u64 = 50_000_000;
+/// Bytes of text that an engine reads in the time of a step.
+pub const BYTES_PER_STEP: usize = 16;
 
 impl Budget {
-    /// Creates a budget of this many units.
+    /// Creates a budget of this many steps.
     pub fn new(limit: u64) -> Self {
         Self(Arc::new(Account { limit, spent: AtomicU64::new(0) }))
     }
@@ -58,15 +62,15 @@ impl Budget {
     /// # Errors
     ///
     /// The budget is spent. All later calls fail, too.
-    pub fn spend(&self, units: u64) -> Result<(), ExceededError> {
-        let spent = self.0.spent.load(Ordering::Relaxed).saturating_add(units);
-        // The separate load and store could lose units if two threads spent at a time, but each
+    pub fn spend(&self, steps: u64) -> Result<(), ExceededError> {
+        let spent = self.0.spent.load(Ordering::Relaxed).saturating_add(steps);
+        // The separate load and store could lose steps if two threads spent at a time, but each
         // account is used by one thread at a time.
         self.0.spent.store(spent, Ordering::Relaxed);
         if spent > self.0.limit { Err(ExceededError { limit: self.0.limit }) } else { Ok(()) }
     }
 
-    /// Returns the units that have been charged.
+    /// Returns the steps that have been charged.
     pub fn spent(&self) -> u64 {
         self.0.spent.load(Ordering::Relaxed)
     }
@@ -74,13 +78,16 @@ impl Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self::new(DEFAULT_WORK)
+        Self::new(DEFAULT_STEPS)
     }
 }
 
+/// Parts of a step, for accounts that count single bytes: about a nanosecond.
+pub const PARTS_PER_STEP: u64 = 40;
+
 /// A callback to the host that reports whether the time of an operation is over. Engines call it
-/// every few thousand units of work, so it limits the operation as a whole; a single step is
-/// limited by the units that it charges.
+/// every few thousand steps, so it limits the operation as a whole; a single call is limited by the
+/// steps that it charges.
 #[derive(Clone)]
 pub struct Deadline(Arc<dyn Fn() -> bool + Send + Sync>);
 

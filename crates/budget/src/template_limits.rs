@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Budget, DEFAULT_WORK};
+use crate::{Budget, DEFAULT_STEPS};
 
 const MILLION: u64 = 1_000_000;
 const MEBIBYTE: usize = 1 << 20;
@@ -12,9 +12,9 @@ const MEMORY: u64 = 192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "arguments", derive(clap::Args), group(skip), command(next_help_heading = "Limits"))]
 pub struct TemplateLimits {
-    /// Millions of units of work that all templates of one blueprint, or of one chart, may take
-    /// together; in a blueprint a step of a Go template counts as four
-    #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_WORK", default_value_t = DEFAULT_WORK / MILLION, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000)))]
+    /// Millions of steps that all templates of one blueprint may take together; those of one chart
+    /// may take four times as many
+    #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_WORK", default_value_t = DEFAULT_STEPS / MILLION, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000)))]
     pub template_work: u64,
 
     /// Memory in MiB that the values of one template may hold at a time, of which lists and maps of
@@ -25,20 +25,19 @@ pub struct TemplateLimits {
 
 impl Default for TemplateLimits {
     fn default() -> Self {
-        Self { template_work: DEFAULT_WORK / MILLION, template_memory: MEMORY }
+        Self { template_work: DEFAULT_STEPS / MILLION, template_memory: MEMORY }
     }
 }
 
 impl TemplateLimits {
-    /// Returns the units of work that all templates may take together.
-    pub fn work(self) -> u64 {
+    /// Returns the steps that all templates of one blueprint may take together.
+    pub fn steps(self) -> u64 {
         self.template_work.saturating_mul(MILLION)
     }
 
-    /// Returns the steps of one Go template of a blueprint. If it is the only one, it may take the
-    /// whole budget.
-    pub fn work_of_go(self) -> u64 {
-        self.work() / 4
+    /// Returns the steps that all templates of one chart may take together.
+    pub fn steps_of_chart(self) -> u64 {
+        self.steps().saturating_mul(4)
     }
 
     /// Returns the bytes of a Go template's live values.
@@ -53,7 +52,7 @@ impl TemplateLimits {
 
     /// Creates a budget for all templates together.
     pub fn budget(self) -> Budget {
-        Budget::new(self.work())
+        Budget::new(self.steps())
     }
 }
 
@@ -64,11 +63,11 @@ mod tests {
     #[test]
     fn limits_of_engines() {
         let limits = TemplateLimits { template_work: 8, template_memory: 3 };
-        assert_eq!((limits.work(), limits.work_of_go()), (8_000_000, 2_000_000));
+        assert_eq!((limits.steps(), limits.steps_of_chart()), (8_000_000, 32_000_000));
         assert_eq!((limits.memory_of_go(), limits.memory_of_spiff()), (3 << 20, 2 << 20));
-        assert_eq!(TemplateLimits::default().budget().spend(DEFAULT_WORK), Ok(()));
+        assert_eq!(TemplateLimits::default().budget().spend(DEFAULT_STEPS), Ok(()));
         assert!(limits.budget().spend(8_000_001).is_err());
         let endless = TemplateLimits { template_work: u64::MAX, template_memory: u64::MAX };
-        assert_eq!((endless.work(), endless.memory_of_go()), (u64::MAX, usize::MAX));
+        assert_eq!((endless.steps_of_chart(), endless.memory_of_go()), (u64::MAX, usize::MAX));
     }
 }

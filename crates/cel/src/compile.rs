@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use groundwork_budget::Steps;
 
 use crate::Declarations;
 use crate::check::{Resolved, plain};
@@ -234,7 +235,7 @@ fn call_of(function: &str, only: Option<usize>, arguments: Vec<Node>) -> Result<
     let is_constant = matches!(arguments.as_slice(), [Node::Constant(_)]);
     let call = Node::Call { function: function.to_owned(), only, arguments };
     if is_constant && is_conversion(function) {
-        return Frame::new(&Nothing).evaluate(&call).map(Node::Constant);
+        return Frame::new(&Nothing, &Steps::new(u64::MAX)).evaluate(&call).map(Node::Constant);
     }
     Ok(call)
 }
@@ -250,7 +251,7 @@ fn constant(literal: Node) -> Node {
     if !all {
         return literal;
     }
-    Frame::new(&Nothing).evaluate(&literal).map_or(literal, Node::Constant)
+    Frame::new(&Nothing, &Steps::new(u64::MAX)).evaluate(&literal).map_or(literal, Node::Constant)
 }
 
 /// Turns a loop step that appends to its list into one without a copy of the list.

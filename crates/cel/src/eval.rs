@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use groundwork_budget::Steps;
+
 use crate::compile::{Loop, Node};
 use crate::functions::{Host, call};
 use crate::operators::{binary, check_index, go_type, member, missing};
@@ -12,17 +14,23 @@ type Outcome = Result<Value, EvalError>;
 /// The variables of one evaluation.
 pub(crate) struct Frame<'h> {
     host: &'h dyn Host,
+    steps: &'h Steps,
     /// Variables of the enclosing loops: for each its accumulated value and its element. The
     /// accumulated value may be an error, which a later element can still replace, as in `||`.
     locals: Vec<Outcome>,
 }
 
 impl<'h> Frame<'h> {
-    pub(crate) fn new(host: &'h dyn Host) -> Self {
-        Self { host, locals: Vec::new() }
+    pub(crate) fn new(host: &'h dyn Host, steps: &'h Steps) -> Self {
+        Self { host, steps, locals: Vec::new() }
+    }
+
+    fn spend(&self, steps: usize) -> Result<(), EvalError> {
+        if self.steps.spend(steps) { Ok(()) } else { Err(EvalError::too_many_steps()) }
     }
 
     pub(crate) fn evaluate(&mut self, node: &Node) -> Outcome {
+        self.spend(1)?;
         match node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Global(name) => self
@@ -47,7 +55,7 @@ impl<'h> Frame<'h> {
             },
             Node::Equal { operands, is_negated } => {
                 let (left, right) = (self.evaluate(&operands[0]), self.evaluate(&operands[1]));
-                Ok(Value::Bool(left?.equals(&right?) != *is_negated))
+                Ok(Value::Bool(left?.equals(&right?, self.steps) != *is_negated))
             }
             // An error counts as true, so that `all` and `exists` visit the remaining elements,
             // which may still decide.
@@ -56,11 +64,12 @@ impl<'h> Frame<'h> {
             }
             Node::Binary { operator, operands } => {
                 let (left, right) = (self.evaluate(&operands[0])?, self.evaluate(&operands[1])?);
-                binary(operator, &left, &right)
+                binary(operator, &left, &right, self.steps)
             }
             Node::Call { function, only, arguments } => {
                 let arguments = self.all(arguments)?;
-                call(self.host, function, *only, &arguments)
+                self.spend(arguments.iter().map(Value::reading_steps).sum())?;
+                call(self.host, function, *only, &arguments, self.steps)
             }
             Node::Matches { text, pattern } => match self.evaluate(text)? {
                 Value::String(text) => self.host.matches(&text, pattern).map(Value::Bool),
@@ -137,7 +146,10 @@ impl<'h> Frame<'h> {
     fn repeat(&mut self, made: &Loop) -> Outcome {
         let elements = match self.evaluate(&made.range)? {
             Value::List(list) => list,
-            Value::Map(map) => Arc::new(map.keys().map(Key::to_value).collect()),
+            Value::Map(map) => {
+                self.spend(map.len())?;
+                Arc::new(map.keys().map(Key::to_value).collect())
+            }
             other => {
                 return Err(EvalError::new(format!("got '{}', expected iterable type", go_type(&other))));
             }
@@ -146,6 +158,7 @@ impl<'h> Frame<'h> {
         let depth = self.locals.len();
         self.locals.push(begin);
         for element in elements.iter() {
+            self.spend(1)?;
             self.locals.truncate(depth + 1);
             self.locals.push(Ok(element.clone()));
             if matches!(self.evaluate(&made.condition), Ok(Value::Bool(false))) {

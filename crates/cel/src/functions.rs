@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use groundwork_budget::{BYTES_PER_STEP, Steps};
+
 use crate::convert::{convert, is_conversion};
 use crate::declarations::{Overload, overloads};
 use crate::operators::{negate, size, unable};
@@ -25,8 +27,14 @@ pub trait Host {
 }
 
 /// Calls a function. The target of a member call is the first argument. `only` is the overload that
-/// the type check chose, if it left only one.
-pub(crate) fn call(host: &dyn Host, function: &str, only: Option<usize>, arguments: &[Value]) -> Outcome {
+/// the type check chose, if it left only one. The caller accounts for reading the texts.
+pub(crate) fn call(
+    host: &dyn Host,
+    function: &str,
+    only: Option<usize>,
+    arguments: &[Value],
+    steps: &Steps,
+) -> Outcome {
     match (function, arguments) {
         ("!_", [Value::Bool(truth)]) => Ok(Value::Bool(!truth)),
         ("!_", [_]) => Err(EvalError::no_overload()),
@@ -42,7 +50,7 @@ pub(crate) fn call(host: &dyn Host, function: &str, only: Option<usize>, argumen
             convert(function, value)
         }
         (_, [value, rest @ ..]) if function.starts_with("get") => get(function, only, value, rest, arguments),
-        _ => extension(function, arguments),
+        _ => extension(function, arguments, steps),
     }
 }
 
@@ -111,23 +119,22 @@ fn get(function: &str, only: Option<usize>, value: &Value, rest: &[Value], argum
 
 /// Calls a function of cel-go's string library (`packagevariants.md` 4.4), which its standard
 /// library does not have.
-fn extension(function: &str, arguments: &[Value]) -> Outcome {
+fn extension(function: &str, arguments: &[Value], steps: &Steps) -> Outcome {
     match (function, arguments) {
         ("lowerAscii", [Value::String(text)]) => Ok(text.to_ascii_lowercase().into()),
         ("trim", [Value::String(text)]) => Ok(text.trim().into()),
         ("replace", [Value::String(text), Value::String(old), Value::String(new)]) => {
-            Ok(text.replace(&**old, new).into())
+            replace(text, old, new, -1, steps)
         }
         ("replace", [Value::String(text), Value::String(old), Value::String(new), Value::Int(count)]) => {
-            Ok(match usize::try_from(*count) {
-                Ok(count) => text.replacen(&**old, new, count).into(),
-                Err(_) => text.replace(&**old, new).into(),
-            })
+            replace(text, old, new, *count, steps)
         }
-        ("split", [Value::String(text), Value::String(by)]) => Ok(split(text, by, -1)),
-        ("split", [Value::String(text), Value::String(by), Value::Int(count)]) => Ok(split(text, by, *count)),
-        ("join", [Value::List(texts)]) => join(texts, ""),
-        ("join", [Value::List(texts), Value::String(by)]) => join(texts, by),
+        ("split", [Value::String(text), Value::String(by)]) => split(text, by, -1, steps),
+        ("split", [Value::String(text), Value::String(by), Value::Int(count)]) => {
+            split(text, by, *count, steps)
+        }
+        ("join", [Value::List(texts)]) => join(texts, "", steps),
+        ("join", [Value::List(texts), Value::String(by)]) => join(texts, by, steps),
         ("substring", [Value::String(text), Value::Int(from)]) => substring(text, *from, None),
         ("substring", [Value::String(text), Value::Int(from), Value::Int(to)]) => {
             substring(text, *from, Some(*to))
@@ -136,15 +143,32 @@ fn extension(function: &str, arguments: &[Value]) -> Outcome {
     }
 }
 
-fn split(text: &str, by: &str, count: i64) -> Value {
-    let texts = |parts: Vec<&str>| Value::List(Arc::new(parts.into_iter().map(Value::from).collect()));
+/// Accounts for a text of this many bytes before it is made.
+fn make(bytes: usize, steps: &Steps) -> Result<(), EvalError> {
+    if steps.spend(bytes / BYTES_PER_STEP) { Ok(()) } else { Err(EvalError::too_many_steps()) }
+}
+
+/// Replaces the first `count` occurrences, or all for a negative number. An empty text occurs
+/// between all characters.
+fn replace(text: &str, old: &str, new: &str, count: i64, steps: &Steps) -> Outcome {
+    let most = usize::try_from(count).unwrap_or(usize::MAX);
+    let found = text.matches(old).take(most).count();
+    make(text.len().saturating_add(found.saturating_mul(new.len())), steps)?;
+    Ok(text.replacen(old, new, most).into())
+}
+
+fn split(text: &str, by: &str, count: i64, steps: &Steps) -> Outcome {
     // An empty separator splits between all characters.
     let whole: Vec<&str> = if by.is_empty() {
         text.split("").filter(|part| !part.is_empty()).collect()
     } else {
         text.split(by).collect()
     };
-    match usize::try_from(count) {
+    if !steps.spend(whole.len()) {
+        return Err(EvalError::too_many_steps());
+    }
+    let texts = |parts: Vec<&str>| Value::List(Arc::new(parts.into_iter().map(Value::from).collect()));
+    Ok(match usize::try_from(count) {
         Err(_) => texts(whole),
         Ok(0) => texts(Vec::new()),
         Ok(count) if whole.len() <= count => texts(whole),
@@ -153,15 +177,18 @@ fn split(text: &str, by: &str, count: i64) -> Value {
             let begun: usize = kept.iter().map(|part| part.len() + by.len()).sum();
             texts(kept.iter().copied().chain([&text[begun..]]).collect())
         }
-    }
+    })
 }
 
-fn join(texts: &[Value], by: &str) -> Outcome {
+fn join(texts: &[Value], by: &str, steps: &Steps) -> Outcome {
     let mut parts = Vec::with_capacity(texts.len());
+    let mut bytes = 0_usize;
     for text in texts {
         let Value::String(text) = text else { return Err(EvalError::no_overload()) };
+        bytes = bytes.saturating_add(text.len() + by.len());
         parts.push(&**text);
     }
+    make(bytes, steps)?;
     Ok(parts.join(by).into())
 }
 

@@ -1,10 +1,9 @@
-//! Values and sizes of JSON data.
+//! Values of JSON data.
 
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::cost::Size;
 use crate::value::{Key, Map, Value};
 
 impl From<&Json> for Value {
@@ -25,20 +24,6 @@ impl From<&Json> for Value {
                     .map(|(name, member)| (Key::String(Arc::from(name.as_str())), Self::from(member)));
                 Self::Map(Arc::new(members.collect::<Map>()))
             }
-        }
-    }
-}
-
-impl From<&Json> for Size {
-    fn from(json: &Json) -> Self {
-        let own = Self { bytes: 0, elements: 1 };
-        match json {
-            Json::Null | Json::Bool(_) | Json::Number(_) => Self::SMALL,
-            Json::String(text) => Self::text(text.len()),
-            Json::Array(elements) => elements.iter().fold(own, |sum, element| sum.plus(Self::from(element))),
-            Json::Object(members) => members
-                .iter()
-                .fold(own, |sum, (name, member)| sum.plus(Self::text(name.len())).plus(Self::from(member))),
         }
     }
 }

@@ -8,12 +8,11 @@
 //! The parser is a library. The rules that users notice are in the type check and the evaluation:
 //! which of several faults is reported, that conversions of constants are done at compile time,
 //! that two values of unknown types add up as bytes. Expressions of untrusted users have limits: on
-//! their form ([`check_form`]), on their cost ([`Program::cost`]), and on their [`Patterns`].
+//! their form ([`check_form`]), on the [`Steps`] of an evaluation, and on their [`Patterns`].
 
 mod check;
 mod compile;
 mod convert;
-mod cost;
 mod declarations;
 mod eval;
 mod functions;
@@ -28,10 +27,9 @@ mod value;
 use std::fmt::Write as _;
 
 use cel::Env;
-use cel::parser::Expression;
 
-pub use cost::{Size, Sizes};
 pub use functions::Host;
+pub use groundwork_budget::Steps;
 pub use limits::{STACK, check_form};
 pub use patterns::Patterns;
 pub use time::Time;
@@ -62,7 +60,6 @@ pub enum Declared {
 /// A compiled expression.
 #[derive(Debug)]
 pub struct Program {
-    tree: Expression,
     root: compile::Node,
     names: Vec<String>,
 }
@@ -105,25 +102,21 @@ impl Compiler {
         let root =
             compile::plan(program.expression(), &resolved, declared).map_err(|error| error.to_string())?;
         let names = program.references().variables().into_iter().map(str::to_owned).collect();
-        Ok(Program { tree: program.expression().clone(), root, names })
+        Ok(Program { root, names })
     }
 }
 
 impl Program {
-    /// Evaluates the program. Call it with enough stack for the depth of the expression, see
-    /// [`STACK`].
+    /// Evaluates the program within these steps: one for each evaluated part, for each element that
+    /// is made or compared, and for sixteen bytes of text. Call it with enough stack for the depth
+    /// of the expression, see [`STACK`].
     ///
     /// # Errors
     ///
-    /// The error of cel-go.
-    pub fn evaluate(&self, host: &dyn Host) -> Result<Value, EvalError> {
-        eval::Frame::new(host).evaluate(&self.root)
-    }
-
-    /// Returns the largest number of units that an evaluation may cost, by the program's form and
-    /// the sizes of its inputs.
-    pub fn cost(&self, sizes: &dyn Sizes) -> u64 {
-        cost::bound(&self.tree, sizes)
+    /// The error of cel-go. If the steps are exceeded, they say so, and the error does not count.
+    pub fn evaluate(&self, host: &dyn Host, steps: &Steps) -> Result<Value, EvalError> {
+        let value = eval::Frame::new(host, steps).evaluate(&self.root);
+        if steps.is_exceeded() { Err(EvalError::too_many_steps()) } else { value }
     }
 
     /// Reports whether the expression uses a variable.

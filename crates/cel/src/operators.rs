@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use groundwork_budget::Steps;
 use groundwork_go::strconv::format_g;
 
 use crate::value::{EvalError, Key, Value};
@@ -35,19 +36,22 @@ pub(crate) fn unable(operator: &str, value: &Value) -> EvalError {
 
 /// Evaluates an operator of two operands, except for those that do not always evaluate the second
 /// one.
-pub(crate) fn binary(operator: &str, left: &Value, right: &Value) -> Outcome {
+pub(crate) fn binary(operator: &str, left: &Value, right: &Value, steps: &Steps) -> Outcome {
+    if !steps.spend(left.reading_steps() + right.reading_steps()) {
+        return Err(EvalError::too_many_steps());
+    }
     match operator {
-        "_+_" => add(left, right),
+        "_+_" => add(left, right, steps),
         "_-_" => subtract(left, right),
         "_*_" => multiply(left, right),
         "_/_" | "_%_" => divide(operator, left, right),
         "_<_" | "_<=_" | "_>_" | "_>=_" => order(operator, left, right),
-        "@in" => is_in(left, right),
+        "@in" => is_in(left, right, steps),
         _ => Err(EvalError::no_overload_of(operator)),
     }
 }
 
-fn add(left: &Value, right: &Value) -> Outcome {
+fn add(left: &Value, right: &Value, steps: &Steps) -> Outcome {
     match (left, right) {
         (Value::Int(left), Value::Int(right)) => int(left.checked_add(*right)),
         (Value::Uint(left), Value::Uint(right)) => uint(left.checked_add(*right)),
@@ -55,6 +59,9 @@ fn add(left: &Value, right: &Value) -> Outcome {
         (Value::String(left), Value::String(right)) => Ok(Value::from([&**left, &**right].concat())),
         (Value::Bytes(left), Value::Bytes(right)) => Ok(Value::Bytes([&**left, &**right].concat().into())),
         (Value::List(left), Value::List(right)) => {
+            if !steps.spend(left.len() + right.len()) {
+                return Err(EvalError::too_many_steps());
+            }
             Ok(Value::List(Arc::new(left.iter().chain(&**right).cloned().collect())))
         }
         (Value::Duration(left), Value::Duration(right)) => duration(left.checked_add(*right)),
@@ -148,9 +155,9 @@ fn order(operator: &str, left: &Value, right: &Value) -> Outcome {
     }))
 }
 
-fn is_in(value: &Value, collection: &Value) -> Outcome {
+fn is_in(value: &Value, collection: &Value, steps: &Steps) -> Outcome {
     match collection {
-        Value::List(list) => Ok(Value::Bool(list.iter().any(|element| element.equals(value)))),
+        Value::List(list) => Ok(Value::Bool(list.iter().any(|element| element.equals(value, steps)))),
         Value::Map(map) => Ok(Value::Bool(Key::of(value).is_some_and(|key| map.contains_key(&key)))),
         _ => Err(EvalError::no_overload()),
     }

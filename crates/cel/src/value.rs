@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use groundwork_budget::{BYTES_PER_STEP, Steps};
+
 use crate::time::Time;
 
 /// The result of an expression, and its parts.
@@ -43,6 +45,11 @@ impl EvalError {
     /// know the operator.
     pub(crate) const fn no_overload() -> Self {
         Self(Cow::Borrowed("no such overload"))
+    }
+
+    /// Creates the error of an evaluation that has no steps left.
+    pub(crate) const fn too_many_steps() -> Self {
+        Self(Cow::Borrowed("the expression takes too many steps"))
     }
 
     pub(crate) fn no_overload_of(function: &str) -> Self {
@@ -201,8 +208,21 @@ impl Value {
         Err(EvalError::new(format!("type conversion error from {kind} to 'string'")))
     }
 
-    /// Reports whether two values are equal; numbers may be of different types.
-    pub(crate) fn equals(&self, other: &Self) -> bool {
+    /// Returns the steps for reading a text.
+    pub(crate) fn reading_steps(&self) -> usize {
+        match self {
+            Self::String(text) => text.len() / BYTES_PER_STEP,
+            Self::Bytes(bytes) => bytes.len() / BYTES_PER_STEP,
+            _ => 0,
+        }
+    }
+
+    /// Reports whether two values are equal; numbers may be of different types. The result does not
+    /// count if the steps are exceeded.
+    pub(crate) fn equals(&self, other: &Self, steps: &Steps) -> bool {
+        if !steps.spend(1 + self.reading_steps()) {
+            return false;
+        }
         match (self, other) {
             (Self::Null, Self::Null) => true,
             (Self::Bool(one), Self::Bool(other)) => one == other,
@@ -212,11 +232,14 @@ impl Value {
             (Self::Duration(one), Self::Duration(other)) => one == other,
             (Self::Type(one), Self::Type(other)) => one == other,
             (Self::List(one), Self::List(other)) => {
-                one.len() == other.len() && one.iter().zip(&**other).all(|(one, other)| one.equals(other))
+                one.len() == other.len()
+                    && one.iter().zip(&**other).all(|(one, other)| one.equals(other, steps))
             }
             (Self::Map(one), Self::Map(other)) => {
                 one.len() == other.len()
-                    && one.iter().all(|(key, value)| other.get(key).is_some_and(|other| value.equals(other)))
+                    && one
+                        .iter()
+                        .all(|(key, value)| other.get(key).is_some_and(|other| value.equals(other, steps)))
             }
             _ => self.compare_numbers(other) == Some(Ordering::Equal),
         }

@@ -5,20 +5,18 @@ use std::collections::{BTreeMap, HashMap};
 
 pub(crate) use groundwork_cel::STACK;
 use groundwork_cel::{
-    Compiler, Declarations, Declared, EvalError, Host, Patterns, Program, Size, Sizes, Value, check_form,
+    Compiler, Declarations, Declared, EvalError, Host, Patterns, Program, Steps, Value, check_form,
 };
 
 use crate::attributes::Attributes;
 
 /// Limit for a result, in bytes.
 const LONGEST_RESULT: usize = 1024;
-/// Cost units for one evaluation, and for all evaluations of a set.
-const COST: u64 = 1_000_000;
-const TOTAL_COST: u64 = 50_000_000;
+/// Steps of one evaluation, and of all evaluations of a set.
+const STEPS: u64 = 1_000_000;
+const ALL_STEPS: u64 = groundwork_budget::DEFAULT_STEPS;
 
 const VARIABLES: [&str; 5] = ["repoDefault", "packageDefault", "upstream", "target", "repository"];
-/// Fields of objects that expressions may read.
-const FIELDS: [&str; 4] = ["labels", "annotations", "name", "namespace"];
 
 /// Variables of one target, ready for expressions.
 pub(crate) struct Scope {
@@ -48,68 +46,32 @@ impl Scope {
     }
 }
 
-impl Sizes for Scope {
-    fn variable(&self, name: &str) -> Option<Size> {
-        self.get(name).map(|shown| shown.sizes[0])
-    }
-
-    fn field(&self, variable: &str, field: &str) -> Option<Size> {
-        let at = FIELDS.iter().position(|name| *name == field)?;
-        // The two `…Default` variables are texts and have no fields.
-        let shown = self.get(variable).filter(|_| !variable.ends_with("Default"))?;
-        Some(shown.sizes[at + 1])
-    }
-}
-
 /// Value in the form that expressions read, created once and shared by all targets that read it.
 #[derive(Clone)]
-pub(crate) struct Shown {
-    value: Value,
-    /// Sizes of the whole value, and of its [`FIELDS`].
-    sizes: [Size; 1 + FIELDS.len()],
-}
+pub(crate) struct Shown(Value);
 
 impl Shown {
-    fn new(value: Value, sizes: [Size; 1 + FIELDS.len()]) -> Self {
-        Self { value, sizes }
-    }
-
     pub(crate) fn text(text: &str) -> Self {
-        Self::new(text.into(), [Size::text(text.len()); 5])
+        Self(text.into())
     }
 
     /// Returns the visible part of an object: its metadata, as far as known.
     pub(crate) fn object(seen: &Attributes) -> Self {
         let texts = |entries: &BTreeMap<String, String>| {
-            let shown =
-                Value::object(entries.iter().map(|(key, value)| (key.as_str(), value.as_str().into())));
-            let size = Size {
-                bytes: entries.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() as u64,
-                elements: entries.len().max(1) as u64,
-            };
-            (shown, size)
-        };
-        let (labels, labels_size) = texts(&seen.labels);
-        let (annotations, annotations_size) = texts(&seen.annotations);
-        let (name, namespace) = (Size::text(seen.name.len()), Size::text(seen.namespace.len()));
-        let parts = [labels_size, annotations_size, name, namespace];
-        let whole = Size {
-            bytes: parts.iter().map(|size| size.bytes).sum(),
-            elements: parts.iter().map(|size| size.elements).sum(),
+            Value::object(entries.iter().map(|(key, value)| (key.as_str(), value.as_str().into())))
         };
         let members = [
             ("name", Value::from(seen.name.as_str())),
             ("namespace", Value::from(seen.namespace.as_str())),
-            ("labels", labels),
-            ("annotations", annotations),
+            ("labels", texts(&seen.labels)),
+            ("annotations", texts(&seen.annotations)),
         ];
-        Self::new(Value::object(members), [whole, labels_size, annotations_size, name, namespace])
+        Self(Value::object(members))
     }
 
     /// Returns the visible part of a list target: its repository and its package.
     pub(crate) fn pair(repository: &str, package: &str) -> Self {
-        let members = [("repo", repository.into()), ("package", package.into())];
-        Self::new(Value::object(members), [Size::text(repository.len() + package.len()); 5])
+        Self(Value::object([("repo", repository.into()), ("package", package.into())]))
     }
 }
 
@@ -121,7 +83,7 @@ struct Reader<'s> {
 
 impl Host for Reader<'_> {
     fn variable(&self, name: &str) -> Option<Value> {
-        self.scope.get(name).map(|shown| shown.value.clone())
+        self.scope.get(name).map(|shown| shown.0.clone())
     }
 
     fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
@@ -135,7 +97,8 @@ pub(crate) struct Expressions {
     compiler: Compiler,
     programs: HashMap<String, Result<Program, String>>,
     patterns: Patterns,
-    units: u64,
+    /// Steps of all evaluations so far.
+    spent: u64,
 }
 
 impl Expressions {
@@ -144,7 +107,7 @@ impl Expressions {
             compiler: Compiler::default(),
             programs: HashMap::new(),
             patterns: Patterns::new("this set"),
-            units: 0,
+            spent: 0,
         }
     }
 
@@ -152,19 +115,19 @@ impl Expressions {
     pub(crate) fn evaluate(&mut self, source: &str, scope: &Scope) -> Result<String, String> {
         let program = program(&mut self.programs, &self.compiler, &self.patterns, source);
         let program = program.as_ref().map_err(String::clone)?;
-        let units = program.cost(scope);
-        if units > COST {
-            return Err(format!(
-                "the expression may cost more than {COST} units: iterate over fewer entries, or build shorter strings"
-            ));
+        let left = ALL_STEPS.saturating_sub(self.spent);
+        let steps = Steps::new(STEPS.min(left));
+        let value = program.evaluate(&Reader { scope, patterns: &self.patterns }, &steps);
+        self.spent = self.spent.saturating_add(steps.spent());
+        if steps.is_exceeded() {
+            return Err(if left < STEPS {
+                format!("the expressions of this set take more than {ALL_STEPS} steps for all of its targets")
+            } else {
+                format!(
+                    "the expression takes more than {STEPS} steps: iterate over fewer entries, or build shorter strings"
+                )
+            });
         }
-        self.units += units;
-        if self.units > TOTAL_COST {
-            return Err(format!(
-                "the expressions of this set may cost more than {TOTAL_COST} units for all of its targets"
-            ));
-        }
-        let value = program.evaluate(&Reader { scope, patterns: &self.patterns });
         let value = value.map_err(|error| error.to_string())?;
         let text = value.text().map_err(|error| error.to_string())?;
         if text.len() > LONGEST_RESULT {

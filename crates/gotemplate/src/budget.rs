@@ -31,12 +31,11 @@ pub enum LimitError {
 /// one step.
 const PIECES_PER_STEP: usize = 2;
 
-/// Cost of one step in the units that all engines share.
-const UNITS_PER_STEP: u64 = 4;
+/// Steps for an entry of a map that is read or made: its key is hashed and compared.
+const STEPS_PER_ENTRY: usize = 4;
 
-fn units(steps: u64) -> u64 {
-    steps.saturating_mul(UNITS_PER_STEP)
-}
+/// Bytes of text that are made in the time of a step.
+const MADE_PER_STEP: usize = 64;
 
 /// Steps (a power of two) between two checks of the deadline and of the shared budget.
 const STEPS_PER_CHECK: u64 = 4_096;
@@ -69,9 +68,14 @@ impl Budget {
         &self.limits
     }
 
-    /// Accounts for one unit of work.
+    /// Accounts for one step.
     pub(crate) fn step(&mut self) -> Result<(), LimitError> {
         self.spend(1)
+    }
+
+    /// Accounts for entries of maps.
+    pub(crate) fn spend_entries(&mut self, entries: usize) -> Result<(), LimitError> {
+        self.spend(entries.saturating_mul(STEPS_PER_ENTRY))
     }
 
     /// Accounts for work in proportion to `amount`, such as copied list elements.
@@ -109,7 +113,7 @@ impl Budget {
     #[cold]
     fn report(&mut self) -> Result<(), LimitError> {
         if let Some(shared) = &self.shared {
-            shared.spend(units(self.steps - self.reported))?;
+            shared.spend(self.steps - self.reported)?;
             self.reported = self.steps;
         }
         match &self.limits.deadline {
@@ -134,7 +138,7 @@ impl Budget {
         // The text exists twice for a moment: as the buffer in which it is built, and as the
         // finished value.
         self.reserve(bytes.saturating_mul(2))?;
-        self.spend(bytes / 64)
+        self.spend(bytes / MADE_PER_STEP)
     }
 
     pub(crate) fn check_value_depth(&self, depth: usize) -> Result<(), LimitError> {
@@ -146,7 +150,7 @@ impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
             // A drop cannot fail. The next render on the shared budget gets the error instead.
-            let _ = shared.spend(units(self.steps - self.reported));
+            let _ = shared.spend(self.steps - self.reported);
         }
     }
 }

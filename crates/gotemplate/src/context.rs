@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use groundwork_budget::BYTES_PER_STEP;
+
 use crate::budget::{Budget, LimitError};
 use crate::cycles;
 use crate::error::CallError;
@@ -15,9 +17,6 @@ use crate::patterns::{Compiled, Patterns};
 use crate::template::{NestedTemplates, Program};
 use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
-
-/// Steps for one request for random bytes, in addition to those for their number.
-const RANDOM_STEPS: usize = 20;
 
 /// State that a render shares with the renders nested in it.
 #[derive(Debug)]
@@ -114,14 +113,24 @@ impl Context<'_> {
 
     /// Fills the buffer from the host's source of randomness.
     pub(crate) fn randomize(&mut self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
-        self.spend(RANDOM_STEPS + buffer.len() / 16)?;
+        self.spend(1 + buffer.len() / BYTES_PER_STEP)?;
         let source = self.grants().randomness.as_ref();
         Ok(source.ok_or(DeniedError { function, capability: Capability::Randomness })?(buffer)?)
     }
 
-    /// Accounts for work in proportion to `amount`; fails when the step budget is used up.
+    /// Accounts for steps: one for each element that a function reads or makes. The call itself has
+    /// accounted for the bytes of its arguments.
+    ///
+    /// # Errors
+    ///
+    /// The steps of the render are used up.
     pub fn spend(&mut self, amount: usize) -> Result<(), CallError> {
         Ok(self.run.budget.spend(amount)?)
+    }
+
+    /// Accounts for entries of maps that a function reads or makes.
+    pub(crate) fn spend_entries(&mut self, entries: usize) -> Result<(), CallError> {
+        Ok(self.run.budget.spend_entries(entries)?)
     }
 
     /// Checks that the values may take this many more bytes. Call it before building a large value

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use groundwork_budget::{Budget, Deadline, TemplateLimits};
+use groundwork_budget::{Budget, DEFAULT_STEPS, Deadline, TemplateLimits};
 
 use crate::grants::Grants;
 
@@ -55,7 +55,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             output_bytes: 64 << 20,
-            steps: 50_000_000,
+            steps: DEFAULT_STEPS,
             value_bytes: 192 << 20,
             template_depth: 5_000,
             deadline: None,
@@ -67,7 +67,7 @@ impl Default for Limits {
 /// among them.
 impl From<TemplateLimits> for Limits {
     fn from(limits: TemplateLimits) -> Limits {
-        Limits { steps: limits.work_of_go(), value_bytes: limits.memory_of_go(), ..Limits::default() }
+        Limits { steps: limits.steps(), value_bytes: limits.memory_of_go(), ..Limits::default() }
     }
 }
 

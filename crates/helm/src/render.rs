@@ -142,7 +142,7 @@ static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
 
 /// All templates of a chart count as one render, with one account.
 fn limits(limits: TemplateLimits) -> Limits {
-    Limits { steps: limits.work(), ..limits.into() }
+    Limits { steps: limits.steps_of_chart(), ..limits.into() }
 }
 
 impl Renderer {

@@ -32,7 +32,7 @@ pub use error::KeyError;
 pub use pem::Pem;
 pub use private_key::PrivateKey;
 pub use public_key::PublicKey;
-pub use signing::{Algorithm, SigningKey, signing_effort};
+pub use signing::{Algorithm, SigningKey};
 pub use tbs::{Issuer, Subject, TbsCertificate};
 pub use usage::{ExtendedKeyUsage, KeyUsage};
 pub use verify::{Hash, Padding, RunningHash, verify_chain};

@@ -1,7 +1,5 @@
 //! Private keys for signing.
 
-use std::time::Duration;
-
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{self, KeySize};
@@ -31,24 +29,19 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Returns the processor time for creating a key. It is more than the average, because the
+    /// Returns the steps (`crates/budget`) for creating a key: more than the average, because the
     /// search for primes takes a random time.
-    pub fn effort(self) -> Duration {
-        Duration::from_micros(match self {
-            Self::Rsa2048 => 128_000,
-            Self::Rsa3072 => 400_000,
-            Self::Rsa4096 => 800_000,
-            Self::P256 | Self::P384 | Self::P521 | Self::Ed25519 => 2_000,
-        })
+    ///
+    /// Needed by the hostile inputs `go_genkey_many`, `go_genca_many` and `r_t_genkey`: loops over
+    /// a call without a long argument that takes a second.
+    pub fn steps(self) -> usize {
+        match self {
+            Self::Rsa2048 => 3_200_000,
+            Self::Rsa3072 => 10_000_000,
+            Self::Rsa4096 => 20_000_000,
+            Self::P256 | Self::P384 | Self::P521 | Self::Ed25519 => 0,
+        }
     }
-}
-
-/// Returns the processor time for reading a private key of this many bytes in DER and signing with
-/// it once. For RSA it grows with the third power of the length of the key.
-pub fn signing_effort(bytes: usize) -> Duration {
-    // The library refuses keys whose DER is longer, so longer ones cost no more.
-    let hundreds = (bytes.min(10_000) / 100) as u64;
-    Duration::from_micros(2_000 + hundreds.pow(3) / 3)
 }
 
 /// A private key that was created, or read for signing.

@@ -1,12 +1,16 @@
 //! Rights that a worker gives up before it receives any work, and limits that its service sets.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetError, RulesetStatus, Scope,
 };
 use libc::c_long;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpid, getppid, getrlimit, kill_process, set_parent_process_death_signal,
+    setrlimit,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,
@@ -31,6 +35,78 @@ pub(crate) fn limit(memory: u64) {
         // Setting may fail for a limit that is already lower, since a process cannot raise it. The
         // lower limit stays.
         _ = setrlimit(resource, limit);
+    }
+}
+
+/// Ends this process when its parent ends.
+pub(crate) fn die_with_parent(parent: u32) {
+    // Without the signal, only a killed command leaves a worker behind, until its work is done.
+    _ = set_parent_process_death_signal(Some(Signal::TERM));
+    // The parent may have ended before the signal was set.
+    if getppid().map(Pid::as_raw_nonzero).is_none_or(|now| u32::try_from(now.get()) != Ok(parent)) {
+        std::process::exit(1);
+    }
+}
+
+/// Sends a signal to this process.
+pub(crate) fn raise(signal: i32) {
+    _ = Signal::from_named_raw(signal).map(|signal| kill_process(getpid(), signal));
+}
+
+/// Limits of this process for pieces of work, each on top of what the process has used before. Only
+/// soft limits change, so the former ones can come back.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    memory: u64,
+    cpu_time: Duration,
+    /// Limits of the user for data and processor time.
+    former: [Rlimit; 2],
+}
+
+const RESOURCES: [Resource; 2] = [Resource::Data, Resource::Cpu];
+
+impl Limits {
+    pub(crate) fn new(memory: u64, cpu_time: Duration) -> Self {
+        // A core file would hold imported values.
+        let maximum = getrlimit(Resource::Core).maximum;
+        _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+        Self { memory, cpu_time, former: RESOURCES.map(getrlimit) }
+    }
+
+    /// Sets the limits for one piece of work, until the result is dropped.
+    pub(crate) fn raise(&self) -> Changed {
+        let own = std::process::id();
+        let memory = usage::writable(own).ok().map(|bytes| bytes.saturating_add(self.memory));
+        let time = usage::used_cpu_time(own).ok();
+        let seconds = time.map(|used| usage::whole_seconds(used.saturating_add(self.cpu_time)));
+        // Without `/proc` the use of the process is not known, and the limits stay as they are.
+        self.change([memory, seconds])
+    }
+
+    /// Restores the limits of the user, until the result is dropped.
+    pub(crate) fn lift(&self) -> Changed {
+        self.change([None, None])
+    }
+
+    fn change(&self, limits: [Option<u64>; 2]) -> Changed {
+        let before = RESOURCES.map(getrlimit);
+        for ((resource, former), limit) in RESOURCES.into_iter().zip(&self.former).zip(limits) {
+            let current = [limit, former.current].into_iter().flatten().min();
+            _ = setrlimit(resource, Rlimit { current, maximum: former.maximum });
+        }
+        Changed(before)
+    }
+}
+
+/// Changed limits. Dropping this restores the limits before.
+#[derive(Debug)]
+pub(crate) struct Changed([Rlimit; 2]);
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        for (resource, before) in RESOURCES.into_iter().zip(&self.0) {
+            _ = setrlimit(resource, Rlimit { current: before.current, maximum: before.maximum });
+        }
     }
 }
 
@@ -152,8 +228,7 @@ pub(crate) mod usage {
     /// Limits the total processor time of a worker, in whole seconds. The kernel ends the worker
     /// with `SIGXCPU` after that.
     pub(crate) fn limit_cpu_time(pid: u32, most: Duration) -> io::Result<()> {
-        let limit = most.as_millis().div_ceil(1000);
-        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        let limit = whole_seconds(most);
         let pid = known(pid)?;
         // A worker inherits the limits of its service. Only the soft limit may change.
         let maximum = getrlimit(Resource::Cpu).maximum;
@@ -162,7 +237,12 @@ pub(crate) mod usage {
         Ok(())
     }
 
-    /// Returns the processor time that a worker has used since it started.
+    /// Returns a time in seconds, rounded up.
+    pub(crate) fn whole_seconds(time: Duration) -> u64 {
+        u64::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the processor time that a process has used since it started.
     pub(crate) fn used_cpu_time(pid: u32) -> io::Result<Duration> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         Ok(cpu_time(&text).ok_or(io::ErrorKind::InvalidData)?)
@@ -184,6 +264,13 @@ pub(crate) mod usage {
         Ok(private(&text).ok_or(io::ErrorKind::InvalidData)?)
     }
 
+    /// Returns the bytes of a process that its limit of data counts, and those of its stack.
+    pub(crate) fn writable(pid: u32) -> io::Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/statm"))?;
+        let pages = text.split_ascii_whitespace().nth(5).and_then(|field| field.parse().ok());
+        Ok(pages.and_then(bytes).ok_or(io::ErrorKind::InvalidData)?)
+    }
+
     /// Reads processor time from `/proc/PID/stat`: fields 14 and 15. The second field is the name,
     /// which may contain any character and ends with the last parenthesis.
     fn cpu_time(stat: &str) -> Option<Duration> {
@@ -197,8 +284,11 @@ pub(crate) mod usage {
     /// Returns the private pages in `/proc/PID/statm`: the resident pages less the shared ones.
     fn private(statm: &str) -> Option<u64> {
         let mut pages = statm.split_ascii_whitespace().skip(1).map_while(|field| field.parse::<u64>().ok());
-        let private = pages.next()?.saturating_sub(pages.next()?);
-        Some(private.saturating_mul(u64::try_from(rustix::param::page_size()).ok()?))
+        bytes(pages.next()?.saturating_sub(pages.next()?))
+    }
+
+    fn bytes(pages: u64) -> Option<u64> {
+        Some(pages.saturating_mul(u64::try_from(rustix::param::page_size()).ok()?))
     }
 
     #[cfg(test)]
@@ -213,7 +303,9 @@ pub(crate) mod usage {
             assert_eq!(cpu_time("7 (a) S 1"), None);
             assert_eq!(private("100 9 4 1 0 50 0"), Some(5 * rustix::param::page_size() as u64));
             assert_eq!(private("100"), None);
-            assert!(resident(std::process::id()).unwrap() > 1 << 16);
+            let own = std::process::id();
+            assert!(resident(own).unwrap() > 1 << 16);
+            assert!(writable(own).unwrap() > 1 << 16);
         }
     }
 }

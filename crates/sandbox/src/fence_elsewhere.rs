@@ -1,7 +1,26 @@
 //! Systems other than Linux: process limits differ from system to system, so workers have only the
 //! time limit of their service.
 
+use std::time::Duration;
+
 pub(crate) fn limit(_memory: u64) {}
+
+pub(crate) fn die_with_parent(_parent: u32) {}
+
+pub(crate) fn raise(_signal: i32) {}
+
+#[derive(Debug)]
+pub(crate) struct Limits;
+
+impl Limits {
+    pub(crate) fn new(_memory: u64, _cpu_time: Duration) -> Self {
+        Self
+    }
+
+    pub(crate) fn raise(&self) {}
+
+    pub(crate) fn lift(&self) {}
+}
 
 pub(crate) fn close() -> Vec<String> {
     vec!["the system is not Linux, so workers have only a time limit".to_owned()]

@@ -24,6 +24,7 @@
 
 mod arguments;
 mod ceiling;
+mod command;
 mod error;
 #[cfg(target_os = "linux")]
 mod fence;
@@ -42,6 +43,7 @@ mod worker;
 
 pub use arguments::WorkerArguments;
 pub use ceiling::Ceiling;
+pub use command::{Invocation, evaluate, outside};
 pub use error::{ExchangeError, FormError, StartError, WorkError};
 pub use message::{pack, reply, unpack};
 pub use pool::{ANYBODY, Host, Options, Pool};

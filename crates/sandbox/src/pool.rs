@@ -164,7 +164,8 @@ impl Pool {
     }
 }
 
-fn own_program() -> PathBuf {
+/// Returns the program of this process.
+pub(crate) fn own_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
     }

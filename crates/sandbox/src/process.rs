@@ -28,7 +28,7 @@ const STARTED_WITHIN: Duration = Duration::from_secs(30);
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 /// Source path of a panic that means there was no memory for a further stack: the stacker library
 /// reports that only by a panic.
-const STACK_PLACE: &str = "/stacker-";
+pub(crate) const STACK_PLACE: &str = "/stacker-";
 /// Maximum bytes that are read from the standard error of a process that has ended.
 const LAST_WORDS: u64 = 4 << 10;
 
@@ -270,6 +270,6 @@ fn ending(status: ExitStatus, words: &str, limits: Limits) -> WorkError {
     }
 }
 
-const SIGABRT: i32 = 6;
-const SIGSEGV: i32 = 11;
-const SIGXCPU: i32 = 24;
+pub(crate) const SIGABRT: i32 = 6;
+pub(crate) const SIGSEGV: i32 = 11;
+pub(crate) const SIGXCPU: i32 = 24;

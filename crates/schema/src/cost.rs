@@ -32,11 +32,9 @@ pub(crate) enum TooExpensive {
     Patterns,
 }
 
-/// Largest total weight of a schema's patterns (see [`regexp::weight`]). Patterns of this weight
+/// Largest total weight of a schema's patterns (see [`regexp::parts`]). Patterns of this weight
 /// take about a hundred megabytes, and half a second to compile.
 const MOST_PATTERNS: usize = 1_000_000;
-/// Bytes of text, times the weight of the pattern searched in them, that take as long as a step.
-const SEARCHED_PER_STEP: u64 = 16;
 
 /// The format of texts that are patterns. Checking it reads the text as a pattern.
 const PATTERN_FORMAT: &str = "regex";
@@ -45,14 +43,14 @@ const PATTERN_FORMAT: &str = "regex";
 const READING: usize = 6_000;
 
 fn weight(pattern: &str) -> usize {
-    let reading = regexp::reading_weight(pattern);
+    let reading = regexp::reading_parts(pattern);
     // A pattern that does not compile weighs only its length; the engine refuses it later.
-    if reading > MOST_PATTERNS { reading } else { regexp::weight(pattern).max(pattern.len()) }
+    if reading > MOST_PATTERNS { reading } else { regexp::parts(pattern).max(pattern.len()) }
 }
 
 /// Returns the steps of searching patterns of this weight in this many bytes.
 fn searching(weight: usize, bytes: u64) -> u64 {
-    bytes.saturating_mul(1 + weight as u64) / SEARCHED_PER_STEP
+    regexp::searching_steps(weight, usize::try_from(bytes).unwrap_or(usize::MAX)) as u64
 }
 
 /// Returns the total weight of a schema's patterns. An error means that they cannot be compiled in
@@ -383,7 +381,7 @@ impl<'a> Counter<'a> {
                         ("format", Value::String(format), Value::String(text))
                             if format == PATTERN_FORMAT =>
                         {
-                            regexp::reading_weight(text) as u64 / 2
+                            regexp::reading_parts(text) as u64 / 2
                         }
                         _ => 0,
                     };

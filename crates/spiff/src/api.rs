@@ -348,7 +348,7 @@ impl Engine {
             Err(CascadeError::Unresolved(nodes)) => Err(Error::Unresolved(Report { nodes })),
             // Only a limit ends an evaluation; the run recorded which one.
             Err(CascadeError::Evaluation(_)) => {
-                let limit = run.abort.take().unwrap_or(LimitError::Work(self.settings.limits.work));
+                let limit = run.abort.take().unwrap_or(LimitError::Steps(self.settings.limits.steps));
                 Err(Error::Limit { limit, at: run.aborted_at.take() })
             }
         }

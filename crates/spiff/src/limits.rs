@@ -1,8 +1,9 @@
 use groundwork_budget::{ExceededError, TemplateLimits};
 use thiserror::Error;
 
-/// Units of work for the evaluation of an expression, besides those for the size of its operands.
-pub(crate) const EVALUATION: u64 = 16;
+/// Steps for the evaluation of an expression, besides those for the size of its operands: it looks
+/// names up, and records what it reads.
+pub(crate) const EVALUATION: u64 = 4;
 
 /// Bounds of one run. Exceeding one ends the run in a typed error (`spiff.md` 1.3 and 17).
 #[derive(Debug, Clone)]
@@ -20,8 +21,9 @@ pub struct Limits {
     pub nesting: usize,
     /// Nested calls of lambdas and templates.
     pub calls: usize,
-    /// Units of work in total. An evaluation costs 16, and more if it reads large values.
-    pub work: u64,
+    /// Steps in total (`crates/budget`). An evaluation takes four, and more if it reads large
+    /// values.
+    pub steps: u64,
     /// Largest memory of all live lists and maps of the run, in bytes.
     pub value_bytes: usize,
 }
@@ -34,7 +36,7 @@ impl Default for Limits {
             string_bytes: 16 << 20,
             nesting: 500,
             calls: 1_000,
-            work: groundwork_budget::DEFAULT_WORK,
+            steps: groundwork_budget::DEFAULT_STEPS,
             value_bytes: 128 << 20,
         }
     }
@@ -42,7 +44,7 @@ impl Default for Limits {
 
 impl From<TemplateLimits> for Limits {
     fn from(limits: TemplateLimits) -> Self {
-        Self { work: limits.work(), value_bytes: limits.memory_of_spiff(), ..Self::default() }
+        Self { steps: limits.steps(), value_bytes: limits.memory_of_spiff(), ..Self::default() }
     }
 }
 
@@ -65,9 +67,9 @@ pub enum LimitError {
     /// The run exceeds [`Limits::calls`].
     #[error("more than {0} calls of lambdas and templates in each other; a recursion has no end")]
     Calls(usize),
-    /// The run exceeds [`Limits::work`].
-    #[error("the evaluation takes more than {0} units of work; a template must not work without end")]
-    Work(u64),
+    /// The run exceeds [`Limits::steps`].
+    #[error("the evaluation takes more than {0} steps; a template must not work without end")]
+    Steps(u64),
     /// The budget that the run shares with others is spent.
     #[error(transparent)]
     Budget(ExceededError),
@@ -89,6 +91,6 @@ mod tests {
     #[test]
     fn defaults_of_operators_are_those_of_the_engine() {
         let (own, given) = (Limits::default(), Limits::from(TemplateLimits::default()));
-        assert_eq!((given.work, given.value_bytes), (own.work, own.value_bytes));
+        assert_eq!((given.steps, given.value_bytes), (own.steps, own.value_bytes));
     }
 }

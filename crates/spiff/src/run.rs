@@ -40,18 +40,21 @@ pub(crate) struct Run<'e> {
     pub(crate) template: Option<Arc<str>>,
     /// The current document, whose expressions are parsed once for all runs.
     pub(crate) known: Option<&'e crate::api::Document>,
-    work: u64,
-    /// Units of work that have been reported to the shared budget.
+    steps: u64,
+    /// Steps that have been reported to the shared budget.
     reported: u64,
     /// Live bytes of this thread's values when the run began.
     start: isize,
     calls: usize,
-    /// Weights of the patterns that are compiled and cached. Their next use costs only the search.
+    /// Parts of the patterns that are compiled and cached. Their next use costs only the search.
     patterns: HashMap<Box<str>, usize>,
 }
 
-/// Units of work (a power of two) between two checks of the deadline and the shared budget.
-const UNITS_PER_CHECK: u64 = 4_096;
+/// Steps (a power of two) between two checks of the deadline and the shared budget.
+const STEPS_PER_CHECK: u64 = 1_024;
+
+/// Scopes that are looked through in the time of a step.
+const SCOPES_PER_STEP: u64 = 4;
 
 /// State of the function `catch`: the first pass that meets a call postpones it (`spiff.md` 8.5).
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,7 +121,7 @@ impl<'e> Run<'e> {
             aborted_at: None,
             template: None,
             known: None,
-            work: 0,
+            steps: 0,
             reported: 0,
             start: live_bytes::now(),
             calls: 0,
@@ -169,16 +172,16 @@ impl<'e> Run<'e> {
         self.spend(EVALUATION)
     }
 
-    /// Accounts for work before it is done.
-    pub(crate) fn spend(&mut self, units: u64) -> Result<(), EvalError> {
-        let before = self.work / UNITS_PER_CHECK;
-        self.work = self.work.saturating_add(units);
+    /// Accounts for steps before they are made.
+    pub(crate) fn spend(&mut self, steps: u64) -> Result<(), EvalError> {
+        let before = self.steps / STEPS_PER_CHECK;
+        self.steps = self.steps.saturating_add(steps);
         let limits = &self.settings.limits;
-        let limit = if self.work > limits.work {
-            LimitError::Work(limits.work)
+        let limit = if self.steps > limits.steps {
+            LimitError::Steps(limits.steps)
         } else if live_bytes::since(self.start) > limits.value_bytes {
             LimitError::Held(limits.value_bytes)
-        } else if self.work / UNITS_PER_CHECK != before {
+        } else if self.steps / STEPS_PER_CHECK != before {
             return self.report();
         } else {
             return Ok(());
@@ -186,12 +189,12 @@ impl<'e> Run<'e> {
         Err(self.stop(limit))
     }
 
-    /// Reports the work to the shared budget and checks the deadline.
+    /// Reports the steps to the shared budget and checks the deadline.
     #[cold]
     fn report(&mut self) -> Result<(), EvalError> {
         if let Some(budget) = &self.settings.budget {
-            let spent = budget.spend(self.work - self.reported);
-            self.reported = self.work;
+            let spent = budget.spend(self.steps - self.reported);
+            self.reported = self.steps;
             if let Err(exceeded) = spent {
                 return Err(self.stop(LimitError::Budget(exceeded)));
             }
@@ -202,27 +205,24 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Accounts for searching a pattern in a text of this many bytes. In the worst case the search
-    /// tries the whole pattern at each byte. Compiling is paid once, or each time if the pattern is
-    /// too large for the cache.
+    /// Accounts for searching a pattern in a text of this many bytes. Compiling is paid once, or
+    /// each time if the pattern is too large for the cache.
     pub(crate) fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), EvalError> {
         let known = self.patterns.get(pattern).copied();
-        let weight = match known {
-            Some(weight) => weight,
+        let parts = match known {
+            Some(parts) => parts,
             None => {
-                self.spend(1_000 + (regexp::reading_weight(pattern) as u64).saturating_mul(130))?;
-                let weight = regexp::weight(pattern);
-                self.spend((weight as u64).saturating_mul(60))?;
+                let parts = regexp::account(pattern, |steps| self.spend(steps as u64))?;
                 if self.patterns.len() >= functions::KEPT_PATTERNS {
                     self.patterns.clear();
                 }
-                if regexp::is_light(weight) {
-                    self.patterns.insert(pattern.into(), weight);
+                if regexp::is_light(parts) {
+                    self.patterns.insert(pattern.into(), parts);
                 }
-                weight
+                parts
             }
         };
-        self.spend((bytes as u64).saturating_mul(4 + weight as u64) / 4)
+        self.spend(regexp::searching_steps(parts, bytes) as u64)
     }
 
     pub(crate) fn stop(&mut self, limit: LimitError) -> EvalError {
@@ -386,7 +386,7 @@ impl<'e> Run<'e> {
             let absent = Some(Arc::clone(name));
             self.document_mut(document).reads.note(Read { place, absent });
         }
-        self.spend(looked)?;
+        self.spend(looked / SCOPES_PER_STEP)?;
         Ok(found)
     }
 
@@ -400,7 +400,7 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         if let Some(budget) = &self.settings.budget {
             // A drop cannot fail. The next run on the shared budget gets the error instead.
-            let _ = budget.spend(self.work - self.reported);
+            let _ = budget.spend(self.steps - self.reported);
         }
     }
 }

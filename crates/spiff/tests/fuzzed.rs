@@ -60,7 +60,7 @@ fn lambdas_that_are_none_are_read_once() {
 #[test]
 fn documents_end_within_their_limits() {
     let mut limits = Limits::default();
-    (limits.work, limits.calls, limits.nodes, limits.string_bytes) = (2_000_000, 100, 10_000, 100_000);
+    (limits.steps, limits.calls, limits.nodes, limits.string_bytes) = (500_000, 100, 10_000, 100_000);
     let mut finished = 0;
     for input in corpus("flow") {
         let Some((features, texts)) = input.split_first() else { continue };

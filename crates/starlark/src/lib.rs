@@ -36,17 +36,18 @@ use values::{Heap, Struct, Value};
 /// Limits for one script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Steps of about a nanosecond: 25 for each statement and each part of an expression, and more
-    /// for work on long values.
+    /// Steps (`crates/budget`).
     pub steps: u64,
     /// Bytes of all values that the script makes, in the whole time of its run.
     pub bytes: u64,
 }
 
-/// Steps and bytes that a script has used. More than a limit means that the script was ended.
+/// Work and bytes that a script has used. More than a limit means that the script was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Used {
-    pub steps: u64,
+    /// Parts of steps, [`PARTS_PER_STEP`](groundwork_budget::PARTS_PER_STEP) to a step: 25 for each
+    /// statement and each part of an expression, one for each byte of a text that is read.
+    pub parts: u64,
     pub bytes: u64,
 }
 
@@ -71,7 +72,7 @@ pub fn run(name: &str, source: &str, resources: &Node, limits: Limits) -> Ran {
     ran
 }
 
-/// Steps and bytes for each byte of a source, whose tree is larger than the text.
+/// Parts of steps and bytes for each byte of a source, whose tree is larger than the text.
 const PER_BYTE: usize = 100;
 
 fn evaluate(source: &str, resources: &Node, limits: Limits, ran: &mut Ran) -> Result<Node, Fault> {

@@ -5,7 +5,7 @@ use groundwork_yaml::tree::{Layout, compose, write};
 
 use crate::{Limits, Ran, run};
 
-const LIMITS: Limits = Limits { steps: 100_000_000, bytes: 64 << 20 };
+const LIMITS: Limits = Limits { steps: 2_500_000, bytes: 64 << 20 };
 
 fn ran(source: &str, limits: Limits) -> Ran {
     run("x.star", source, &compose("items: []").unwrap().root.unwrap(), limits)
@@ -349,7 +349,7 @@ fn modules() {
 /// Scripts without an end, and operations that would take all memory.
 #[test]
 fn limits() {
-    let limits = Limits { steps: 5_000_000, bytes: 4 << 20 };
+    let limits = Limits { steps: 125_000, bytes: 4 << 20 };
     for source in [
         "while True: pass",
         "for i in range(1000000000):\n  for j in range(1000000000):\n    pass",
@@ -373,7 +373,11 @@ fn limits() {
     ] {
         let ran = ran(source, limits);
         assert_eq!(ran.result.err().as_deref(), Some(""), "{source}");
-        assert!(ran.used.steps > limits.steps || ran.used.bytes > limits.bytes, "{source}");
+        assert!(
+            ran.used.parts > limits.steps * groundwork_budget::PARTS_PER_STEP
+                || ran.used.bytes > limits.bytes,
+            "{source}"
+        );
         assert!(ran.printed.len() <= 65 << 10);
     }
 }

@@ -54,16 +54,23 @@ pub fn to_string_through_json(value: &Value) -> Option<String> {
     Some(to_string(&through_json(value)?))
 }
 
+/// Runs one level of a recursion, on another piece of stack if the current one is nearly used up:
+/// templates make values of ten thousand levels.
+fn deeper<T>(level: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(64 << 10, 1 << 20, level)
+}
+
 fn through_json(value: &Value) -> Option<Value> {
     Some(match value {
         Value::String(text) => Value::String(text_through_json(text)?),
-        Value::Array(items) => Value::Array(items.iter().map(through_json).collect::<Option<_>>()?),
-        Value::Object(members) => Value::Object(
-            members
-                .iter()
-                .map(|(key, value)| Some((key_through_json(key)?, through_json(value)?)))
-                .collect::<Option<_>>()?,
-        ),
+        Value::Array(items) => {
+            Value::Array(deeper(|| items.iter().map(through_json).collect::<Option<_>>())?)
+        }
+        Value::Object(members) => {
+            let member =
+                |(key, value): (&String, &Value)| Some((key_through_json(key)?, through_json(value)?));
+            Value::Object(deeper(|| members.iter().map(member).collect::<Option<_>>())?)
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     })
 }
@@ -165,10 +172,10 @@ impl Emitter {
 
     fn member(&mut self, value: &Value, column: usize) {
         match value {
-            Value::Object(members) if !members.is_empty() => self.map(members, column + 2, false),
+            Value::Object(members) if !members.is_empty() => deeper(|| self.map(members, column + 2, false)),
             Value::Array(items) if !items.is_empty() => {
                 let indent = if self.layout == Layout::Pretty { 2 } else { 0 };
-                self.list(items, column + indent, false);
+                deeper(|| self.list(items, column + indent, false));
             }
             _ => {
                 self.push(" ");
@@ -192,8 +199,8 @@ impl Emitter {
     fn behind_indicator(&mut self, value: &Value, column: usize) {
         self.push(" ");
         match value {
-            Value::Object(members) if !members.is_empty() => self.map(members, column + 2, true),
-            Value::Array(items) if !items.is_empty() => self.list(items, column + 2, true),
+            Value::Object(members) if !members.is_empty() => deeper(|| self.map(members, column + 2, true)),
+            Value::Array(items) if !items.is_empty() => deeper(|| self.list(items, column + 2, true)),
             _ => self.scalar(value, column + 2),
         }
     }

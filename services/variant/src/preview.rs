@@ -24,7 +24,7 @@ pub async fn preview_namespace(
 ) -> Result<Preview, ReconcileError> {
     let workers = Workers::default();
     let inputs = PreviewInputs::read(namespace, given, objects, &workers).await?;
-    let planned = workers.run(move || inputs.preview());
+    let planned = workers.run(move || groundwork_sandbox::evaluate(|| inputs.preview()));
     planned.await.map_err(|error| ReconcileError::new(error.to_string()))
 }
 

@@ -93,10 +93,10 @@ fn members_choose_how_a_case_is_rendered() {
 
 #[test]
 fn limits_can_be_set() {
-    let line = json!({"template": "{{ range 300000 }}{{ end }}"}).to_string();
+    let line = json!({"template": "{{ range 1200000 }}{{ end }}"}).to_string();
     let found = judge(&["template", "go", "--template-work", "1"], &line);
     let error = found[0]["error"].as_str().unwrap();
-    assert!(error.contains("exceeds the limit of 250000 steps"), "{error}");
+    assert!(error.contains("exceeds the limit of 1000000 steps"), "{error}");
 }
 
 /// `--jsonl` is accepted, so that callers written for `groundwork … --jsonl` only have to change

@@ -290,16 +290,16 @@ async fn limits_of_templates_can_be_set() -> Result<()> {
              type: GoTemplate\n  template: '{{{{ range {steps} }}}}{{{{ end }}}}deployItems: []'\n"
         )
     };
-    case.begin_with("busy", &of(300_000), &json!({})).await?;
+    case.begin_with("busy", &of(1_200_000), &json!({})).await?;
     case.begin_with("idle", &of(1_000), &json!({})).await?;
     assert_eq!(outcome(&case.finished("idle").await?), ("Succeeded".to_owned(), String::new()));
     let (phase, error) = outcome(&case.finished("busy").await?);
-    ensure!(phase == "Failed" && error.contains("exceeds the limit of 250000 steps"), "{phase} {error}");
+    ensure!(phase == "Failed" && error.contains("exceeds the limit of 1000000 steps"), "{phase} {error}");
 
     cluster.create_target(&case, "dev").await?;
-    let chart = chart("0.1.0", &[("templates/busy.yaml", "{{ range 1200000 }}{{ end }}")])?;
+    let chart = chart("0.1.0", &[("templates/busy.yaml", "{{ range 4800000 }}{{ end }}")])?;
     case.create::<DeployItem>("chart", &item(&case, &chart, "fenced-set", &json!({}))).await?;
     let (phase, error) = item_outcome(&run_job(&case, "chart", "1").await?);
-    ensure!(phase == "Failed" && error.contains("exceeds the limit of 1000000 steps"), "{phase} {error}");
+    ensure!(phase == "Failed" && error.contains("exceeds the limit of 4000000 steps"), "{phase} {error}");
     Ok(())
 }

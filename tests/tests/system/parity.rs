@@ -67,7 +67,7 @@ fn without_now(line: &str) -> String {
 
 /// A twentieth of the default template limits. If a practical blueprint came near these limits, the
 /// output of the command would differ from that of the calls, which have the full limits.
-const A_TWENTIETH: &[&str] = &["--template-work", "10", "--template-memory", "10"];
+const A_TWENTIETH: &[&str] = &["--template-work", "2", "--template-memory", "10"];
 
 /// Renderer of both kinds, command and calls.
 struct Both {

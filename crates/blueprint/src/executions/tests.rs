@@ -505,15 +505,15 @@ fn limits_name_their_execution_and_line() {
     for (executors, words) in [
         (
             [("GoTemplate", go(10)), ("GoTemplate", go(6_000_000))],
-            r#"template: execution:2:21: executing "execution" at <>: template execution exceeds the limit of 250000 steps (execution "b")"#,
+            r#"template: execution:2:21: executing "execution" at <>: template execution exceeds the limit of 1000000 steps (execution "b")"#,
         ),
         (
             [("GoTemplate", go(10)), ("Spiff", spiff(1_000_000))],
-            r#"the evaluation takes more than 1000000 units of work; a template must not work without end (execution "b", line 2)"#,
+            r#"the evaluation takes more than 1000000 steps; a template must not work without end (execution "b", line 2)"#,
         ),
         // Each execution alone is within the shared limit.
-        ([("Spiff", spiff(11_000)), ("Spiff", spiff(11_000))], "(execution \"b\", line 2)"),
-        ([("Spiff", spiff(15_000)), ("GoTemplate", go(200_000))], "(execution \"b\")"),
+        ([("Spiff", spiff(44_000)), ("Spiff", spiff(44_000))], "(execution \"b\", line 2)"),
+        ([("Spiff", spiff(60_000)), ("GoTemplate", go(800_000))], "(execution \"b\")"),
     ] {
         let text = blueprint(executors);
         let loaded = load(&text, &[]).unwrap();

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use generator::Generator;
-use groundwork_cel::{Compiler, Declarations, Declared, EvalError, Host, Value};
+use groundwork_cel::{Compiler, Declarations, Declared, EvalError, Host, Steps, Value};
 use groundwork_go::regexp::Pattern;
 use groundwork_testkit::made_up::cases;
 use groundwork_testkit::{Server, find, servers_or_skip};
@@ -118,7 +118,7 @@ fn originals(expressions: &[String], world: &World) -> Vec<Answer> {
 
 fn ours(compiler: &Compiler, expression: &str, world: &World) -> Result<String, String> {
     let program = compiler.compile(expression, world)?;
-    let value = program.evaluate(world).map_err(|error| error.to_string())?;
+    let value = program.evaluate(world, &Steps::new(u64::MAX)).map_err(|error| error.to_string())?;
     value.text().map(str::to_owned).map_err(|error| error.to_string())
 }
 

@@ -2,7 +2,7 @@
 
 use groundwork_api::{PackageRevision, ResourceExt as _};
 use groundwork_cel::{
-    Compiler, Declarations, Declared, EvalError, Host, Patterns, STACK, Size, Sizes, Time, Value, check_form,
+    Compiler, Declarations, Declared, EvalError, Host, Patterns, STACK, Steps, Time, Value, check_form,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
@@ -16,8 +16,8 @@ const NOW: &str = "now";
 /// Variables for the draft, its change and its readiness gates. The name `package` is reserved in
 /// CEL.
 const VARIABLES: [&str; 3] = ["draft", "change", "gates"];
-/// Cost limit of an evaluation, the same as for the expressions of sets.
-const COST: u64 = 1_000_000;
+/// Steps of an evaluation, as for an expression of a set.
+const STEPS: u64 = 1_000_000;
 
 /// Rule with the data that it reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Rule {
     /// Evaluates the rule.
     ///
     /// # Errors
-    /// The rule cannot be compiled or evaluated, costs too much, or is no boolean. The text is for
+    /// The rule cannot be compiled or evaluated, takes too many steps, or is no boolean. The text is for
     /// users.
     pub fn evaluate(&self) -> Result<Ruling, String> {
         // Parser and evaluator are recursive, so run them on a larger stack.
@@ -76,12 +76,12 @@ impl Rule {
         check_form(&self.source)?;
         let world = World { rule: self, patterns: Patterns::new("this rule") };
         let program = Compiler::default().compile(&self.source, &world)?;
-        if program.cost(&world) > COST {
-            return Err(format!(
-                "the expression may cost more than {COST} units: iterate over fewer entries"
-            ));
+        let steps = Steps::new(STEPS);
+        let result = program.evaluate(&world, &steps);
+        if steps.is_exceeded() {
+            return Err(format!("the expression takes more than {STEPS} steps: iterate over fewer entries"));
         }
-        match program.evaluate(&world).map_err(|error| error.to_string())? {
+        match result.map_err(|error| error.to_string())? {
             Value::Bool(approves) => Ok(Ruling { approves, reads_time: program.names(NOW) }),
             other => Err(format!("the result must be a boolean, and is of type {}", other.type_name())),
         }
@@ -101,16 +101,6 @@ impl Declarations for World<'_> {
 
     fn check_pattern(&self, pattern: &str) -> Result<(), EvalError> {
         self.patterns.matches("", pattern).map(drop)
-    }
-}
-
-impl Sizes for World<'_> {
-    fn variable(&self, name: &str) -> Option<Size> {
-        if name == NOW { Some(Size::SMALL) } else { self.rule.variables.get(name).map(Size::from) }
-    }
-
-    fn field(&self, variable: &str, field: &str) -> Option<Size> {
-        self.rule.variables.get(variable)?.get(field).map(Size::from)
     }
 }
 

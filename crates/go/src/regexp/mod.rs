@@ -2,8 +2,8 @@
 //!
 //! Templates and spiff documents contain patterns that were written for Go.
 
+mod parts;
 mod syntax;
-mod weight;
 
 use regex::{Captures, Regex};
 
@@ -13,41 +13,67 @@ use regex::{Captures, Regex};
 pub struct Pattern {
     regex: Regex,
     names: Vec<Option<String>>,
-    weight: usize,
+    parts: usize,
     looks_far: bool,
 }
 
-/// Largest weight of a pattern that callers cache. A pattern of this weight takes half a megabyte,
-/// and caches contain many.
+/// Parts of the largest pattern that callers cache: half a megabyte, and caches contain many.
 const LIGHT: usize = 5_000;
 
-/// Returns the cost of reading a pattern, in the parts of [`weight`], before it is compiled: a byte
-/// of a class takes a third of a kilobyte, and a named Unicode class has hundreds of ranges.
-pub fn reading_weight(pattern: &str) -> usize {
+/// Steps (`crates/budget`) for compiling a pattern, besides those for its parts.
+const COMPILING: usize = 1_000;
+/// Steps for reading or compiling a part. The number is higher than the time alone would ask, so
+/// that the patterns that a program keeps fit into memory.
+///
+/// Patterns have a price, and no other text has, because few bytes compile to megabytes:
+/// `\pL{100}`. Hostile inputs that need it: `sp2_regex_each`.
+const STEPS_PER_PART: usize = 40;
+/// Bytes that are searched for one part in the time of a step.
+const SEARCHED_PER_STEP: usize = 16;
+
+/// Accounts for compiling a pattern, each step before it is made, and returns the number of its
+/// parts.
+///
+/// # Errors
+///
+/// Error of `spend`, which gets the steps.
+pub fn account<E>(pattern: &str, mut spend: impl FnMut(usize) -> Result<(), E>) -> Result<usize, E> {
+    spend(reading_parts(pattern).saturating_mul(STEPS_PER_PART).saturating_add(COMPILING))?;
+    let parts = parts(pattern);
+    spend(parts.saturating_mul(STEPS_PER_PART))?;
+    Ok(parts)
+}
+
+/// Returns the parts that a pattern has while it is read: a byte of a class takes a third of a
+/// kilobyte, and a named Unicode class has hundreds of ranges.
+pub fn reading_parts(pattern: &str) -> usize {
     const NAMED: usize = 700;
     let named = pattern.as_bytes().windows(2).filter(|pair| matches!(pair, [b'\\', b'p' | b'P'])).count();
     pattern.len().saturating_mul(3).saturating_add(named.saturating_mul(NAMED))
 }
 
-/// Returns the size of a pattern when it is compiled, in parts of a hundred bytes and half a
-/// microsecond each; 0 if it does not compile. In the worst case a search takes this many steps for
-/// each byte of the text.
-pub fn weight(pattern: &str) -> usize {
+/// Returns the number of parts of a compiled pattern: its bytes, and the ranges of its classes,
+/// times their repetitions; 0 if it does not compile. A part takes about a hundred bytes.
+pub fn parts(pattern: &str) -> usize {
     let translated = syntax::translate(pattern).ok();
-    translated
-        .and_then(|translated| weight::parse(&translated.pattern))
-        .map_or(0, |parsed| weight::of(&parsed))
+    translated.and_then(|translated| parts::parse(&translated.pattern)).map_or(0, |parsed| parts::of(&parsed))
 }
 
-/// Reports whether a text is a pattern. It is read and not compiled, so the cost is only
-/// [`reading_weight`].
+/// Returns the steps for searching a pattern of this many parts in this many bytes. In the worst
+/// case a search tries the whole pattern at each byte.
+pub fn searching_steps(parts: usize, bytes: usize) -> usize {
+    bytes.saturating_mul(parts.saturating_add(4)) / SEARCHED_PER_STEP
+}
+
+/// Reports whether a text is a pattern. It is read and not compiled, so it takes only
+/// [`reading_parts`].
 pub fn is_valid(pattern: &str) -> bool {
-    syntax::translate(pattern).is_ok_and(|translated| weight::parse(&translated.pattern).is_some())
+    syntax::translate(pattern).is_ok_and(|translated| parts::parse(&translated.pattern).is_some())
 }
 
-/// Reports whether a pattern of this weight is small enough for a cache.
-pub fn is_light(weight: usize) -> bool {
-    weight <= LIGHT
+/// Reports whether a pattern of this many parts is small enough for a cache.
+pub fn is_light(parts: usize) -> bool {
+    parts <= LIGHT
 }
 
 impl Pattern {
@@ -60,24 +86,24 @@ impl Pattern {
         let translated = syntax::translate(pattern)?;
         let regex = Regex::new(&translated.pattern)
             .map_err(|_| format!("expression nests too deeply: `{pattern}`"))?;
-        let parsed = weight::parse(&translated.pattern);
-        let looks_far = parsed.as_ref().is_some_and(weight::looks_far);
-        Ok(Self { regex, names: translated.names, weight: parsed.as_ref().map_or(0, weight::of), looks_far })
+        let parsed = parts::parse(&translated.pattern);
+        let looks_far = parsed.as_ref().is_some_and(parts::looks_far);
+        Ok(Self { regex, names: translated.names, parts: parsed.as_ref().map_or(0, parts::of), looks_far })
     }
 
-    /// Returns the weight, see [`weight`].
-    pub fn weight(&self) -> usize {
-        self.weight
+    /// Returns the steps of [`searching_steps`].
+    pub fn searching_steps(&self, bytes: usize) -> usize {
+        searching_steps(self.parts, bytes)
     }
 
-    /// Returns how many of the `rest` bytes behind a match the search may have read.
-    pub fn bytes_beyond(&self, rest: usize) -> usize {
-        if self.looks_far { rest } else { 0 }
+    /// Returns the steps for what a search may have read of the `rest` bytes behind its match.
+    pub fn steps_beyond(&self, rest: usize) -> usize {
+        if self.looks_far { rest / SEARCHED_PER_STEP } else { 0 }
     }
 
     /// Reports whether the pattern is small enough for a cache.
     pub fn is_light(&self) -> bool {
-        is_light(self.weight)
+        is_light(self.parts)
     }
 
     /// Returns the expression. Its groups have numbers only.
@@ -175,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_weighed() {
+    fn patterns_have_parts() {
         for (pattern, wanted) in [
             ("abc", 3),
             ("[a-z]", 1),
@@ -185,14 +211,21 @@ mod tests {
             ("[xxxxxx]", 1),
             ("a(", 0),
         ] {
-            assert_eq!(weight(pattern), wanted, "{pattern}");
+            assert_eq!(parts(pattern), wanted, "{pattern}");
             assert_eq!(is_valid(pattern), wanted > 0, "{pattern}");
         }
-        assert_eq!((reading_weight("abc"), reading_weight(r"\pL")), (9, 709));
+        assert_eq!((reading_parts("abc"), reading_parts(r"\pL")), (9, 709));
+        let mut spent = Vec::new();
+        let counted = account("abc", |steps| {
+            spent.push(steps);
+            Ok::<(), ()>(())
+        });
+        assert_eq!((counted, spent), (Ok(3), vec![1_360, 120]));
+        assert_eq!(account("abc", |_| Err("none left")), Err("none left"));
         // The class has hundreds of ranges, repeated a hundred times.
-        assert!((60_000..400_000).contains(&weight(r"\pL{100}")));
+        assert!((60_000..400_000).contains(&parts(r"\pL{100}")));
         assert_eq!(
-            weight(&format!("{}a{}", "(".repeat(1_000), ")".repeat(1_000))),
+            parts(&format!("{}a{}", "(".repeat(1_000), ")".repeat(1_000))),
             0,
             "nobody follows it so deep"
         );
@@ -212,8 +245,8 @@ mod tests {
             ("a.{0,9}$", false),
         ] {
             assert_eq!(
-                Pattern::compile(pattern).unwrap().bytes_beyond(7),
-                if is_far { 7 } else { 0 },
+                Pattern::compile(pattern).unwrap().steps_beyond(160),
+                if is_far { 10 } else { 0 },
                 "{pattern}"
             );
         }

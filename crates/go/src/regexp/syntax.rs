@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::weight;
+use super::parts;
 
 /// A translated pattern with the names of its groups; group 0 is the whole match.
 #[derive(Debug)]
@@ -354,7 +354,7 @@ impl<'p> Translator<'p> {
         let mark = if class.starts_with("\\P") == negated { 'p' } else { 'P' };
         let translated = format!("\\{mark}{{{name}}}");
         // Each class name is checked only once, because the check parses a pattern.
-        if is_name && (self.known.contains(name) || weight::parse(&translated).is_some()) {
+        if is_name && (self.known.contains(name) || parts::parse(&translated).is_some()) {
             self.known.insert(name);
             return Ok(Escape::Set(translated));
         }

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use groundwork_budget::BYTES_PER_STEP;
 use smallvec::SmallVec;
 
 use super::{Evaluator, Reached, Result};
@@ -19,8 +20,6 @@ pub(super) type Arguments = SmallVec<[Value; 4]>;
 
 /// Steps for a call, besides those for the evaluation of its arguments.
 const CALL_STEPS: usize = 5;
-/// Bytes of text among a function's arguments that cost one step.
-const BYTES_PER_STEP: usize = 16;
 
 /// Arguments of a call as the template gives them: the written operands, and the value that is
 /// piped in.

@@ -81,7 +81,6 @@ fn escaped(
     let plain = format::finish(sink, context.budget())?;
     // An escaper makes at most six bytes of one, and the plain text still exists beside them.
     context.reserve(plain.len().saturating_mul(7))?;
-    context.spend(plain.len())?;
     let mut out = Vec::with_capacity(plain.len());
     escape(&plain, &mut out);
     context.budget().text(out.len())?;

@@ -4,32 +4,16 @@ use std::fmt::Write;
 
 use sha2::Digest;
 
-use crate::context::Context;
-use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::value::Value;
 
 pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
-        .add("sha1sum", one.clone(), |context, args| {
-            Ok(hex(&sha1::Sha1::digest(hashed(context, args)?)).into())
-        })
-        .add("sha256sum", one.clone(), |context, args| {
-            Ok(hex(&sha2::Sha256::digest(hashed(context, args)?)).into())
-        })
-        .add("sha512sum", one.clone(), |context, args| {
-            Ok(hex(&sha2::Sha512::digest(hashed(context, args)?)).into())
-        })
-        .add("adler32sum", one, |context, args| Ok(adler32(hashed(context, args)?).to_string().into()));
-}
-
-/// Returns the text to hash, and accounts for its length.
-fn hashed<'v>(context: &mut Context<'_>, args: &'v [Value]) -> Result<&'v [u8], CallError> {
-    let text = args.string(0);
-    context.spend(text.len() / 4)?;
-    Ok(text)
+        .add("sha1sum", one.clone(), |_, args| Ok(hex(&sha1::Sha1::digest(args.string(0))).into()))
+        .add("sha256sum", one.clone(), |_, args| Ok(hex(&sha2::Sha256::digest(args.string(0))).into()))
+        .add("sha512sum", one.clone(), |_, args| Ok(hex(&sha2::Sha512::digest(args.string(0))).into()))
+        .add("adler32sum", one, |_, args| Ok(adler32(args.string(0)).to_string().into()));
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -31,7 +31,7 @@ pub(super) fn register(functions: &mut Functions) {
             Ok(List::strings(keys).into())
         })
         .add("values", Signature::fixed(&[Type::Map]), |context, args| {
-            make_room(context, args.map(0).len().saturating_mul(3))?;
+            make_room(context, args.map(0).len())?;
             Ok(Value::list(args.map(0).entries().into_iter().map(|(_, value)| value)))
         })
         .add("pick", Signature::variadic(&[Type::Map], Type::String), |context, args| {
@@ -40,8 +40,7 @@ pub(super) fn register(functions: &mut Functions) {
         .add("omit", Signature::variadic(&[Type::Map], Type::String), |context, args| {
             filtered(context, args, false)
         })
-        .add("pluck", Signature::variadic(&[Type::String], Type::Map), |context, args| {
-            context.spend(args.len().saturating_mul(4))?;
+        .add("pluck", Signature::variadic(&[Type::String], Type::Map), |_, args| {
             Ok(Value::list((1..args.len()).filter_map(|index| args.map(index).get(args.string(0)))))
         })
         .add("dig", any_rest(&[]), dig);
@@ -152,8 +151,8 @@ fn merge(
         return Ok(());
     }
     context.reserve(source.len().saturating_mul(2 * ENTRY_BYTES))?;
+    context.spend_entries(source.len())?;
     for (key, value) in source.entries() {
-        context.spend(6)?;
         let current = target.get(&key);
         if let (Some(Value::Map(inner)), Value::Map(value)) = (&current, &value) {
             stack::guarded(|| merge(context, inner, value, overwrites, depth + 1))?;
@@ -175,7 +174,7 @@ fn merge(
 }
 
 fn deep_copy(context: &mut Context<'_>, value: &Value, depth: usize) -> Outcome {
-    context.spend(4)?;
+    context.spend(1)?;
     context.budget().check_value_depth(depth)?;
     match value {
         Value::List(list) if !list.is_nil() => stack::guarded(|| {
@@ -186,6 +185,7 @@ fn deep_copy(context: &mut Context<'_>, value: &Value, depth: usize) -> Outcome 
         }),
         Value::Map(map) if !map.is_nil() => stack::guarded(|| {
             context.reserve(map.len().saturating_mul(2 * ENTRY_BYTES))?;
+            context.spend_entries(map.len())?;
             let copy = map.empty_alike();
             for (key, value) in map.entries() {
                 copy.insert(key, deep_copy(context, &value, depth + 1)?);

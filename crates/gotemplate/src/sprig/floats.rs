@@ -64,7 +64,6 @@ fn combined(
 ) -> Outcome {
     let mut result = start;
     for arg in args {
-        context.spend(64)?;
         result = combine(&result, &operand(arg)?)?;
     }
     Ok(match (context.options().numbers, result.to_integer().and_then(DataNumber::from_integer)) {

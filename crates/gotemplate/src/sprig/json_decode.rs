@@ -15,7 +15,6 @@ const MAX_DEPTH: usize = 10_000;
 
 /// Decodes a whole JSON text. Numbers get the types of the render's number mode.
 pub(crate) fn decode(context: &mut Context<'_>, source: &[u8]) -> Result<Value, CallError> {
-    context.spend(source.len() / 8)?;
     let numbers = context.options().numbers;
     let mut decoder = Decoder { source, at: 0, depth: 0, numbers, budget: context.budget() };
     let value = decoder.value()?;

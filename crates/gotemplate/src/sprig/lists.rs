@@ -165,7 +165,7 @@ fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let list = items(args.value(1), "Cannot chunk type")?;
     // Each chunk is a list of its own, so chunks of one element need the most memory.
     context.reserve(list.len().saturating_mul(4 * SLOT_BYTES))?;
-    context.spend(list.len().saturating_mul(2))?;
+    context.spend(list.len())?;
     let chunks = |size: usize| {
         let chunk = |part: &[Value]| Value::List(List::new(part.to_vec()));
         Ok(Value::List(List::typed(Element::List, list.chunks(size).map(chunk).collect())))

@@ -37,7 +37,6 @@ pub(super) fn register(functions: &mut Functions) {
             let count =
                 usize::try_from(args.int(0)).map_err(|_| "runtime error: makeslice: len out of range")?;
             context.check_text(count.saturating_mul(2))?;
-            context.spend(count / 16)?;
             let mut bytes = vec![0; count];
             context.randomize("randBytes", &mut bytes)?;
             Ok(encoding::base64_encode(&bytes).into())
@@ -70,7 +69,6 @@ pub(super) fn below(context: &mut Context<'_>, function: &'static str, bound: u6
 fn characters(context: &mut Context<'_>, function: &'static str, alphabet: &[u8], count: i64) -> Outcome {
     let count = usize::try_from(count).unwrap_or(0);
     context.check_text(count)?;
-    context.spend(count / 4)?;
     context.randomize(function, &mut [])?;
     let mut out = Vec::with_capacity(count);
     // Bytes from `usable` on are skipped, because they would make the first letters of the alphabet

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use groundwork_budget::BYTES_PER_STEP;
 use groundwork_go::regexp;
 
 use super::registration::Outcome;
@@ -14,10 +15,6 @@ use crate::functions::{Functions, Signature, Type};
 use crate::patterns::{Compiled, Pattern, is_light};
 use crate::text;
 use crate::value::{Element, List, SLOT_BYTES, Str, Value};
-
-/// Steps for compiling one part of a pattern, see [`regexp::weight`]. The number is higher than the
-/// time alone would ask, so that the patterns that a render keeps fit into memory.
-const STEPS_PER_PART: usize = 40;
 
 pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
@@ -70,9 +67,9 @@ fn pair(functions: &mut Functions, [plain, must]: [&'static str; 2], signature: 
 /// cached, so that the result of a render does not depend on earlier ones.
 fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Arc<Pattern>, CallError> {
     let compiled = compiled(context, args.text(0))?;
-    // In the worst case a search tries the whole pattern at each byte of the text.
-    let weight = compiled.as_ref().map_or(0, |pattern| pattern.pattern.weight());
-    context.spend(args.string(1).len().saturating_mul(4 + weight) / 16)?;
+    if let Ok(pattern) = &compiled {
+        context.spend(pattern.pattern.searching_steps(args.string(1).len()))?;
+    }
     compiled.map_err(CallError::Message)
 }
 
@@ -80,9 +77,7 @@ fn compiled(context: &mut Context<'_>, source: Str) -> Result<Compiled, CallErro
     if let Some(known) = context.run.patterns.get(&source) {
         return Ok(known.clone());
     }
-    let text = source.to_text();
-    context.spend(regexp::reading_weight(&text).saturating_mul(STEPS_PER_PART).saturating_add(1_000))?;
-    context.spend(regexp::weight(&text).saturating_mul(STEPS_PER_PART))?;
+    regexp::account(&source.to_text(), |steps| context.spend(steps))?;
     let compiled = context.run.shared.get(&source);
     // Heavy patterns are not cached. They are compiled for each call and pay for it, so that they
     // occupy no memory between calls.
@@ -156,13 +151,13 @@ fn find_all(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Out
 
 /// Accounts for the bytes that a search read beyond its match.
 fn look_on(context: &mut Context<'_>, pattern: &Pattern, rest: usize) -> Result<(), CallError> {
-    context.spend(pattern.pattern.bytes_beyond(rest) / 16)
+    context.spend(pattern.pattern.steps_beyond(rest))
 }
 
 /// Adds a part of the subject to a growing list, whose memory doubles when it is full.
 fn take_part(context: &mut Context<'_>, parts: &mut Vec<Str>, part: &[u8]) -> Result<(), CallError> {
     context.reserve(part.len() + (parts.len() + 1).saturating_mul(3 * SLOT_BYTES))?;
-    context.spend(1 + part.len() / 64)?;
+    context.spend(1)?;
     parts.push(part.into());
     Ok(())
 }
@@ -208,7 +203,7 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
         let references = if expands { replacement.iter().filter(|byte| **byte == b'$').count() } else { 0 };
         let most = replacement.len().saturating_add(references.saturating_mul(whole.len()));
         context.reserve(out.len().saturating_add(most))?;
-        context.spend(3 + most / 16)?;
+        context.spend(1 + most / BYTES_PER_STEP)?;
         if expands {
             expand(&mut out, replacement, |name| {
                 group(name, pattern, &captures).map(|range| subject.slice(range))

@@ -66,7 +66,7 @@ fn strings(context: &mut Context<'_>, value: &Value) -> Result<Vec<Str>, CallErr
         Value::Absent | Value::Nil => Ok(Vec::new()),
         Value::List(list) => {
             context.reserve(list.len().saturating_mul(SLOT_BYTES))?;
-            context.spend(list.len().saturating_mul(2))?;
+            context.spend(list.len())?;
             list.items().iter().filter(|item| !item.is_nil()).map(|item| strval(context, item)).collect()
         }
         Value::Bytes(bytes) => {
@@ -114,15 +114,14 @@ fn split<'s>(
     if !(separator.is_empty() && subject.is_empty()) {
         parts.push(rest);
     }
-    context.spend(1 + subject.len() / 64)?;
     Ok(parts)
 }
 
 /// Returns the parts as a `map[string]string` with the keys `_0`, `_1` and so on.
 fn numbered(context: &mut Context<'_>, parts: &[&[u8]]) -> Outcome {
     let map = Map::of_strings();
+    context.spend_entries(parts.len())?;
     for (index, &part) in parts.iter().enumerate() {
-        context.spend(4)?;
         map.insert(format!("_{index}").into(), Str::from(part).into());
     }
     Ok(map.into())

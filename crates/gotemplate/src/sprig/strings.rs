@@ -1,5 +1,7 @@
 //! Functions for strings (`gotemplate.md` 12.1), except for the case conversions of whole words.
 
+use std::collections::HashSet;
+
 use super::casing::{is_lower, is_title, is_upper, to_lower, to_title, to_upper};
 use super::cast::strval;
 use super::registration::{Outcome, add_all, any_rest};
@@ -25,7 +27,6 @@ pub(super) fn register(functions: &mut Functions) {
         .add("quote", any_rest(&[]), |context, args| {
             joined(context, args, |context, sink, arg| {
                 let text = strval(context, arg)?;
-                context.spend(text.len() / 16)?;
                 let mut quoted = Vec::with_capacity(text.len() + 2);
                 text::quote_into(&mut quoted, &text, false);
                 sink.push(&quoted);
@@ -102,7 +103,6 @@ fn replace(context: &mut Context<'_>, subject: &[u8], old: &[u8], new: &[u8]) ->
     let mut pieces: Vec<&[u8]> = Vec::new();
     let mut rest = subject;
     let piece = size_of::<&[u8]>();
-    context.spend(subject.len() / 64)?;
     if old.is_empty() {
         context.reserve(subject.len().saturating_mul(piece))?;
         context.spend(subject.len())?;
@@ -147,9 +147,8 @@ fn register_trimming(functions: &mut Functions) {
             let subject = args.string(1);
             Ok(Str::from(subject.strip_suffix(args.string(0)).unwrap_or(subject)).into())
         });
-    add_all(functions, &["trimAll", "trimall"], &two, |context, args| {
-        let cut: Vec<Option<char>> = text::runes(args.string(0)).map(|(c, _)| c).collect();
-        context.spend(cut.len().saturating_mul(args.string(1).len()) / 16)?;
+    add_all(functions, &["trimAll", "trimall"], &two, |_, args| {
+        let cut: HashSet<Option<char>> = text::runes(args.string(0)).map(|(c, _)| c).collect();
         Ok(trim_matching(args.string(1), |c| cut.contains(&c)).into())
     });
 }
@@ -326,8 +325,8 @@ fn register_mapping(functions: &mut Functions) {
         });
 }
 
-/// Returns the subject of a function that reads every character. Accounts for the reading, and for
-/// a result of `bytes` times its length.
+/// Returns the subject of a function that reads every character. Checks that there is memory for a
+/// result of `bytes` times its length.
 pub(super) fn mapped<'v>(
     context: &mut Context<'_>,
     args: &'v [Value],
@@ -335,7 +334,6 @@ pub(super) fn mapped<'v>(
 ) -> Result<&'v [u8], CallError> {
     let subject = args.string(0);
     context.reserve(subject.len().saturating_mul(2 * bytes))?;
-    context.spend(subject.len() / 2)?;
     Ok(subject)
 }
 

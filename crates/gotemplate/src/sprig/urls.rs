@@ -19,7 +19,6 @@ pub(super) fn register(functions: &mut Functions) {
 
 fn parse(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     context.reserve(args.string(0).len().saturating_mul(4))?;
-    context.spend(args.string(0).len())?;
     let url = Url::parse(args.string(0)).map_err(|error| format!("unable to parse url: {error}"))?;
     let user = url.user.as_ref().map(User::to_bytes).unwrap_or_default();
     let parts = [
@@ -42,7 +41,6 @@ fn join(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     // Each part is copied several times, and escaping may make three bytes of one.
     context.reserve(total.saturating_mul(8))?;
     context.check_text(total)?;
-    context.spend(total)?;
     let part = |name: &str| match parts.get(name.as_bytes()) {
         None => Ok(Vec::new()),
         Some(Value::Str(text)) => Ok(text.to_vec()),

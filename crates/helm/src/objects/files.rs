@@ -1,6 +1,7 @@
 //! The object `Files` (`helm.md` 6.4).
 
 use data_encoding::BASE64;
+use groundwork_budget::BYTES_PER_STEP;
 use groundwork_go::path;
 use groundwork_gotemplate::{CallError, Context, List, Map, NamedType, Signature, Str, Type, Value};
 
@@ -42,7 +43,7 @@ fn call(
         "GetBytes" => Ok(Value::Bytes(bytes(&argument()))),
         "Lines" => {
             let text = bytes(&argument());
-            context.spend(text.len() / 4)?;
+            context.spend(text.len() / BYTES_PER_STEP)?;
             Ok(Value::List(List::strings(lines(&text))))
         }
         "Glob" => glob(context, files, &argument()),
@@ -65,7 +66,7 @@ fn glob(context: &mut Context<'_>, files: &Map, pattern: &Str) -> Result<Value, 
     let glob = Glob::compile(&pattern.to_text());
     let mut found = Vec::new();
     for (name, value) in files.entries() {
-        context.spend(1 + name.len() / 8)?;
+        context.spend(1)?;
         if let Value::Bytes(bytes) = value
             && glob.matches(&name.to_text())
         {

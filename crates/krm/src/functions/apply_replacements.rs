@@ -12,7 +12,7 @@ use crate::render::{Item, ResourceList, Triple};
 use crate::value::assign;
 
 /// Steps that the meter counts for the comparison of one object with the expressions of a selector.
-const STEPS_OF_SELECTION: usize = 32;
+const PARTS_OF_SELECTION: usize = 32;
 const KIND: (&str, &str) = ("ApplyReplacements", "fn.kpt.dev/v1alpha1");
 const OPTIONS: [&str; 3] = ["delimiter", "index", "create"];
 const SELECTOR: [&str; 7] =
@@ -36,7 +36,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         let targets = items(replacement, "targets");
         // Each replacement compares all objects with the selectors of its source and of its
         // targets.
-        if !list.meter.steps(list.items.len().saturating_mul(STEPS_OF_SELECTION)) {
+        if !list.meter.parts(list.items.len().saturating_mul(PARTS_OF_SELECTION)) {
             break;
         }
         let value = value(replacement, targets.is_empty(), &list.items)?;
@@ -134,7 +134,7 @@ fn replace(
         None => write(value, Layout::default()).len().saturating_mul(16),
     };
     for item in objects {
-        if !meter.steps((rejects.len() + 1).saturating_mul(STEPS_OF_SELECTION)) {
+        if !meter.parts((rejects.len() + 1).saturating_mul(PARTS_OF_SELECTION)) {
             return Ok(());
         }
         let is_rejected = rejects.iter().any(|reject| !reject.is_empty() && reject.selects(&item.root));
@@ -148,7 +148,7 @@ fn replace(
                 let whole = if delimiter.is_empty() { 0 } else { found.text().unwrap_or_default().len() };
                 // Count the parts of the split text, the joined value, and the text written to the
                 // object.
-                let is_granted = meter.bytes((size + whole).saturating_mul(2)) && meter.steps(whole);
+                let is_granted = meter.bytes((size + whole).saturating_mul(2)) && meter.parts(whole);
                 if is_granted { set(found, value, delimiter, index) } else { Ok(()) }
             };
             let count = path::visit(&mut item.root, &path::split(field), create, &mut set)?;

@@ -67,7 +67,7 @@ impl Setters<'_> {
 
     /// Reports whether a pattern contains one of the setters.
     fn concern(&self, pattern: &str) -> bool {
-        if !self.meter.steps(pattern.len().saturating_mul(self.values.len().max(1))) {
+        if !self.meter.parts(pattern.len().saturating_mul(self.values.len().max(1))) {
             return false;
         }
         split(pattern).iter().skip(1).step_by(2).any(|name| self.value(name).is_some())

@@ -100,7 +100,7 @@ pub(super) fn set_strings(map: &mut Node, values: &[(String, String)], create: b
     let Some(mapping) = map.as_mapping_mut() else { return 0 };
     let mut count = 0;
     for (key, value) in values {
-        if !meter.steps(mapping.pairs.len()) {
+        if !meter.parts(mapping.pairs.len()) {
             break;
         }
         match mapping.get_mut(key) {

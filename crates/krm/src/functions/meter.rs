@@ -3,10 +3,13 @@
 
 use std::cell::Cell;
 
+use groundwork_budget::{DEFAULT_STEPS, PARTS_PER_STEP};
+
 /// Limits for a built-in function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeLimits {
-    /// Steps: fields or patterns that are looked at, and bytes of text that are searched.
+    /// Steps (`crates/budget`). A fortieth is a field or pattern that is looked at, or a byte of
+    /// text that is searched.
     pub steps: u64,
     /// Bytes of the texts that it writes, in objects and in results.
     pub bytes: u64,
@@ -14,7 +17,7 @@ pub struct NativeLimits {
 
 impl Default for NativeLimits {
     fn default() -> Self {
-        Self { steps: 2_000_000_000, bytes: 512 << 20 }
+        Self { steps: DEFAULT_STEPS, bytes: 512 << 20 }
     }
 }
 
@@ -32,7 +35,7 @@ pub(crate) enum Limit {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     limits: NativeLimits,
-    steps: Cell<u64>,
+    parts: Cell<u64>,
     bytes: Cell<u64>,
     passed: Cell<Option<Limit>>,
 }
@@ -46,15 +49,16 @@ impl Meter {
         self.limits
     }
 
-    /// Counts steps, and reports whether they are within the limit.
-    pub(crate) fn steps(&self, count: usize) -> bool {
-        self.add(&self.steps, count, self.limits.steps, Limit::Steps)
+    /// Counts parts of steps, and reports whether they are within the limit.
+    pub(crate) fn parts(&self, count: usize) -> bool {
+        let most = self.limits.steps.saturating_mul(PARTS_PER_STEP);
+        self.add(&self.parts, count, most, Limit::Steps(self.limits.steps))
     }
 
     /// Counts bytes, and reports whether they are within the limit. Each text has a fixed cost in
     /// addition to its bytes.
     pub(crate) fn bytes(&self, count: usize) -> bool {
-        self.add(&self.bytes, count.saturating_add(64), self.limits.bytes, Limit::Bytes)
+        self.add(&self.bytes, count.saturating_add(64), self.limits.bytes, Limit::Bytes(self.limits.bytes))
     }
 
     /// Returns the first limit that was exceeded.
@@ -62,10 +66,10 @@ impl Meter {
         self.passed.get()
     }
 
-    fn add(&self, used: &Cell<u64>, count: usize, most: u64, limit: fn(u64) -> Limit) -> bool {
+    fn add(&self, used: &Cell<u64>, count: usize, most: u64, limit: Limit) -> bool {
         used.set(used.get().saturating_add(u64::try_from(count).unwrap_or(u64::MAX)));
         if used.get() > most && self.passed.get().is_none() {
-            self.passed.set(Some(limit(most)));
+            self.passed.set(Some(limit));
         }
         self.passed.get().is_none()
     }
@@ -93,7 +97,7 @@ mod tests {
     }
 
     fn ended(files: &Package) -> String {
-        let native_limits = NativeLimits { steps: 1_000_000, bytes: 1 << 20 };
+        let native_limits = NativeLimits { steps: 25_000, bytes: 1 << 20 };
         let rendered = render(files, &RenderOptions { native_limits, ..RenderOptions::default() });
         assert_eq!(rendered.files, *files, "nothing of it counts");
         assert!(rendered.status.result.unwrap().items.iter().all(|item| item.results.is_empty()));
@@ -168,6 +172,6 @@ mod tests {
         let function = "  - name: f\n    image: apply-replacements\n    configPath: r.yaml\n";
         let mut files = package(function, 200, |_| String::new());
         files.insert("r.yaml".to_owned(), config);
-        assert_eq!(ended(&files), "package \".\": function \"f\": took more than 1000000 steps");
+        assert_eq!(ended(&files), "package \".\": function \"f\": took more than 25000 steps");
     }
 }

@@ -128,7 +128,7 @@ impl Search {
         let searching = self.regex.as_ref().map_or(0, |regex| {
             node.text().unwrap_or_default().len().saturating_mul(regex.as_str().len() / 16 + 1)
         });
-        if !meter.steps(fitting.saturating_add(searching)) {
+        if !meter.parts(fitting.saturating_add(searching)) {
             return Ok(());
         }
         if self.path.as_ref().is_some_and(|pattern| !fits(pattern, path)) {

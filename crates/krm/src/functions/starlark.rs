@@ -27,7 +27,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     });
     list.printed = printed;
     let count = |used: u64| usize::try_from(used).unwrap_or(usize::MAX);
-    list.meter.steps(count(used.steps));
+    list.meter.parts(count(used.parts));
     list.meter.bytes(count(used.bytes));
     changed?;
     list.items.iter_mut().filter(|item| item.id.is_none()).for_each(|item| order(&mut item.root));

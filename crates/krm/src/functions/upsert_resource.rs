@@ -18,7 +18,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     };
     for mut object in wanted {
         let path = take_target(&mut object);
-        if !list.meter.steps(list.items.len()) {
+        if !list.meter.parts(list.items.len()) {
             break;
         }
         let size = write(&object, Layout::default()).len();

@@ -64,8 +64,8 @@ pub enum Selection {
 #[derive(Debug, Clone)]
 pub struct Names(Option<Pattern>);
 
-/// Limit for an expression, in units of [`regexp::weight`]. `[a-z0-9-]{1,253}` has a weight of 759.
-const HEAVIEST: usize = 3_000;
+/// Limit for the parts of an expression (see [`regexp::parts`]). `[a-z0-9-]{1,253}` has 759.
+const MOST_PARTS: usize = 3_000;
 
 impl Names {
     fn parse(field: &'static str, expression: &str) -> Result<Self, SpecError> {
@@ -75,7 +75,7 @@ impl Names {
         let failed = |problem| SpecError::Expression { field, problem };
         // The service itself searches all names of a namespace with this expression, so its cost is
         // bounded.
-        if regexp::reading_weight(expression).max(regexp::weight(expression)) > HEAVIEST {
+        if regexp::reading_parts(expression).max(regexp::parts(expression)) > MOST_PARTS {
             return Err(failed(
                 "it is too large: use fewer character classes, or repeat them less often".to_owned(),
             ));

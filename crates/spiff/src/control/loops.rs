@@ -197,7 +197,7 @@ impl Loop<'_, '_> {
         if results.list.len() + results.fields.len() + results.problems.len() >= limit {
             return Err(walker.run.stop(LimitError::Nodes(limit)));
         }
-        walker.run.spend(64)?;
+        walker.run.spend(16)?;
         let env = self.env.with_local(names.to_vec());
         let key = match &self.key {
             Some(key) => match instance(walker, key, &env, names, results)? {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use groundwork_budget::BYTES_PER_STEP;
+
 use super::{
     Eval, EvalError, Evaluated, Info, Readiness, arguments, files, intrinsic, lambda, nested, static_ips,
 };
@@ -11,7 +13,7 @@ use crate::functions::{self, Caller, Function, Guarded, Source};
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::run::Run;
-use crate::settings::{Clock, Randomness, Settings};
+use crate::settings::{Clock, Randomness};
 use crate::syntax::ast::{Arguments, Expr, Item, LambdaExpr, Link, Parameter, Reference, Step};
 use crate::tags;
 use crate::value::{Lambda, Value};
@@ -49,10 +51,7 @@ pub(super) fn function(
         let Some(callee) = find(run, name) else {
             return Err(EvalError::issue(format!("unknown function '{name}'")));
         };
-        if let Some((pattern, bytes)) = functions::pattern_of(name, &values) {
-            run.pattern(pattern, bytes)?;
-        }
-        run.spend(functions::cost(name, &values))?;
+        run.spend(callee.reads(&values))?;
         let result = callee.call(run, &values, env)?;
         run.spend(result.value.as_ref().map_or(0, super::operator::made))?;
         result
@@ -106,13 +105,25 @@ fn find_library(run: &Run<'_>, name: &str) -> Option<Callee> {
 }
 
 impl Callee {
+    /// Returns the steps for reading the arguments: one for each node, and for each sixteen bytes
+    /// of a text. Functions themselves account for what they do beyond that.
+    fn reads(&self, arguments: &[Value]) -> u64 {
+        let bytes: usize = arguments.iter().filter_map(Value::as_str).map(str::len).sum();
+        let nodes = match self {
+            Self::Library(Function::Head(_)) => 0,
+            _ => arguments.iter().map(|argument| u64::from(argument.size())).sum(),
+        };
+        nodes + (bytes / BYTES_PER_STEP) as u64
+    }
+
     fn call(self, run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
         match self {
             Self::Core(function) => function(run, arguments, env),
-            Self::Library(Function::Plain(function)) => Evaluated::ok(function(arguments)?),
+            Self::Library(Function::Plain(function) | Function::Head(function)) => {
+                Evaluated::ok(function(arguments)?)
+            }
             Self::Library(Function::Calling(function)) => {
-                let mut caller = FromFunction { run, env };
-                let result = function(&mut caller, arguments);
+                let result = function(&mut FromFunction { run, env }, arguments);
                 if run.abort.is_some() {
                     return Err(EvalError::Abort);
                 }
@@ -121,8 +132,11 @@ impl Callee {
             Self::Guarded(function, randomness) => {
                 // A random function has another value in the next pass.
                 run.volatile = true;
-                let mut source = FromHost { randomness: &randomness, settings: run.settings };
-                Evaluated::ok(function(&mut source, arguments)?)
+                let result = function(&mut FromHost { randomness: &randomness, run }, arguments);
+                if run.abort.is_some() {
+                    return Err(EvalError::Abort);
+                }
+                Evaluated::ok(result?)
             }
             Self::Host(function) => Evaluated::ok(function.call(arguments)?),
             Self::Denied(name) => Err(EvalError::issue(functions::denial(name))),
@@ -150,9 +164,8 @@ impl Caller for FromFunction<'_, '_, '_> {
         &self.run.settings.limits
     }
 
-    fn spend(&mut self, units: usize) -> Result<(), Issue> {
-        // The run has recorded the limit. The caller checks for it when the function returns.
-        self.run.spend(units as u64).map_err(|_| Issue::default())
+    fn spend(&mut self, steps: usize) -> Result<(), Issue> {
+        spend(self.run, steps)
     }
 
     fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), Issue> {
@@ -164,23 +177,37 @@ impl Caller for FromFunction<'_, '_, '_> {
     }
 }
 
-/// Access of guarded functions to the host.
-struct FromHost<'a> {
-    randomness: &'a Randomness,
-    settings: &'a Settings,
+/// Accounts for steps of a function.
+fn spend(run: &mut Run<'_>, steps: usize) -> Result<(), Issue> {
+    // The run has recorded the limit. The caller checks for it when the function returns.
+    run.spend(steps as u64).map_err(|_| Issue::default())
 }
 
-impl Source for FromHost<'_> {
+/// Access of guarded functions to the host.
+struct FromHost<'a, 'e> {
+    randomness: &'a Randomness,
+    run: &'a mut Run<'e>,
+}
+
+impl Source for FromHost<'_, '_> {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Issue> {
         self.randomness.fill(bytes)
     }
 
     fn limits(&self) -> &Limits {
-        &self.settings.limits
+        &self.run.settings.limits
+    }
+
+    fn spend(&mut self, steps: usize) -> Result<(), Issue> {
+        spend(self.run, steps)
+    }
+
+    fn pattern(&mut self, pattern: &str, characters: usize) -> Result<(), Issue> {
+        self.run.pattern(pattern, characters).map_err(|_| Issue::default())
     }
 
     fn now(&self) -> Option<SystemTime> {
-        self.settings.clock.as_ref().map(Clock::now)
+        self.run.settings.clock.as_ref().map(Clock::now)
     }
 }
 

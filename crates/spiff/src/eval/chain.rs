@@ -314,7 +314,7 @@ pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
     if start.abs_diff(end) >= limit as u64 {
         return Err(run.stop(LimitError::Nodes(limit)));
     }
-    run.spend(4 * start.abs_diff(end))?;
+    run.spend(start.abs_diff(end))?;
     let numbers: Vec<Value> = if start <= end {
         (start..=end).map(Value::Int).collect()
     } else {
@@ -362,6 +362,7 @@ fn slice(
         }
     }
     let position = |bound: i64| usize::try_from(if bound < 0 { bound + length } else { bound }).unwrap_or(0);
-    run.spend(16 * end.abs_diff(start))?;
+    // A copied node has a place of its own in the document.
+    run.spend(4 * end.abs_diff(start))?;
     Ok(Some(list.iter().take(position(end) + 1).skip(position(start)).cloned().collect()))
 }

@@ -188,7 +188,7 @@ impl Growing {
         // The factor 2 is for the growing list and the copy that it is finally made into.
         self.held.add(2 * size_of::<Node>());
         let limit = run.settings.limits.nodes;
-        if self.size > limit as u64 { Err(run.stop(LimitError::Nodes(limit))) } else { run.spend(2) }
+        if self.size > limit as u64 { Err(run.stop(LimitError::Nodes(limit))) } else { run.spend(1) }
     }
 }
 

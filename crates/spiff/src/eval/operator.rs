@@ -68,7 +68,8 @@ fn left_over((whole, rest): Operand<'_>) -> Expr {
     rest.map_or_else(|| whole.clone(), Arc::unwrap_or_clone)
 }
 
-/// Returns the units of work of an operator, besides those for its operands.
+/// Returns the steps of an operator, besides those for its operands. A step compares four nodes, or
+/// searches as much text as they would count for.
 fn cost(operator: Operator, first: &Value, second: &Value) -> u64 {
     match operator {
         Operator::Equal
@@ -76,21 +77,22 @@ fn cost(operator: Operator, first: &Value, second: &Value) -> u64 {
         | Operator::Less
         | Operator::LessEqual
         | Operator::Greater
-        | Operator::GreaterEqual => u64::from(first.size().min(second.size())),
+        | Operator::GreaterEqual => u64::from(first.size().min(second.size())) / 4,
         Operator::Concatenate => made(first).saturating_add(made(second)),
         // Both operands are searched for an address.
-        _ => [first, second].into_iter().filter_map(Value::as_str).map(|text| text.len() as u64 / 32).sum(),
+        _ => [first, second].into_iter().filter_map(Value::as_str).map(|text| text.len() as u64 / 128).sum(),
     }
 }
 
-/// Cost of copying the top level of a value. A text costs its length in bytes, which is more than
-/// the time of copying it, because this cost bounds the memory of all texts of a run.
+/// Returns the steps for making the top level of a value: one for each entry, and for four bytes of
+/// text. That is more than the time of copying them, because it bounds the memory of all texts of a
+/// run, which are not among the live bytes.
 pub(super) fn made(value: &Value) -> u64 {
     match value {
-        Value::String(text) => text.len() as u64,
-        Value::Binary(bytes) => bytes.len() as u64,
-        Value::List(list) => 4 * list.len() as u64,
-        Value::Map(map) => 4 * map.len() as u64,
+        Value::String(text) => text.len() as u64 / 4,
+        Value::Binary(bytes) => bytes.len() as u64 / 4,
+        Value::List(list) => list.len() as u64,
+        Value::Map(map) => map.len() as u64,
         _ => 0,
     }
 }

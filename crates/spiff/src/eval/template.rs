@@ -42,7 +42,7 @@ pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env
 /// Flows `content` as a document of its own that sees everything that `env` sees.
 fn flow_inside(run: &mut Run<'_>, content: Node, env: &Env<'_>, failure: impl Fn() -> String) -> Eval {
     // A new document costs more than its nodes: it has dependencies and passes of its own.
-    run.spend(1_000 + 16 * u64::from(content.value.size()))?;
+    run.spend(250 + 4 * u64::from(content.value.size()))?;
     let id = run.open(content);
     let unresolved = run.called(|run| flow::flow(run, id, env, false))?;
     let root = run.document(id).root.clone();

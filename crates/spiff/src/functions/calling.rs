@@ -20,8 +20,8 @@ pub(crate) trait Caller {
 
     fn limits(&self) -> &Limits;
 
-    /// Accounts for units of work before they are done.
-    fn spend(&mut self, units: usize) -> Result<(), Issue>;
+    /// Accounts for steps before they are made.
+    fn spend(&mut self, steps: usize) -> Result<(), Issue>;
 
     /// Accounts for searching a pattern in a text of this many bytes, before the search.
     fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), Issue>;
@@ -38,6 +38,8 @@ pub(crate) type CallingFunction = fn(&mut dyn Caller, &[Value]) -> Result<Option
 pub(crate) enum Function {
     /// Function that needs only its arguments.
     Plain(fn(&[Value]) -> Result<Value, Issue>),
+    /// Function that reads only the heads of its lists and maps, whatever their size.
+    Head(fn(&[Value]) -> Result<Value, Issue>),
     /// Function that needs the evaluator as well.
     Calling(CallingFunction),
 }
@@ -48,6 +50,12 @@ pub(crate) trait Source {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Issue>;
 
     fn limits(&self) -> &Limits;
+
+    /// Accounts for steps before they are made.
+    fn spend(&mut self, steps: usize) -> Result<(), Issue>;
+
+    /// Accounts for searching a pattern in this many texts of a character, before the search.
+    fn pattern(&mut self, pattern: &str, characters: usize) -> Result<(), Issue>;
 
     /// Returns the time, if the host grants its clock.
     fn now(&self) -> Option<SystemTime>;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::arguments::{count, list, simple};
-use super::calling::Outcome;
+use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::operators::compare::equal;
 use crate::operators::concatenate::short;
@@ -100,21 +100,22 @@ pub(super) fn reverse(arguments: &[Value]) -> Outcome {
 }
 
 /// `uniq(list)`
-pub(super) fn uniq(arguments: &[Value]) -> Outcome {
+pub(super) fn uniq(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 1..=1, "uniq takes exactly 1 argument")?;
     let list = list(&arguments[0], "invalid type for function uniq")?;
     if let Some(texts) = list.values().map(Value::as_str).collect::<Option<Vec<_>>>() {
         let mut seen = HashSet::new();
         let first = list.iter().zip(texts).filter(|(_, text)| seen.insert(*text));
-        return Ok(list_of(first.map(|(node, _)| node.clone()).collect()));
+        return Ok(Some(list_of(first.map(|(node, _)| node.clone()).collect())));
     }
     let mut unique: Vec<Node> = Vec::new();
     for node in list.iter() {
+        caller.spend(unique.len())?;
         if !unique.iter().any(|known| is_equal(&node.value, &known.value)) {
             unique.push(node.clone());
         }
     }
-    Ok(list_of(unique))
+    Ok(Some(list_of(unique)))
 }
 
 /// `compact(list)`
@@ -132,7 +133,7 @@ pub(super) fn compact(arguments: &[Value]) -> Outcome {
 }
 
 /// `intersect(list…)`
-pub(super) fn intersect(arguments: &[Value]) -> Outcome {
+pub(super) fn intersect(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     let mut common: Option<Vec<Node>> = None;
     for (position, argument) in arguments.iter().enumerate() {
         let list = match argument {
@@ -148,10 +149,11 @@ pub(super) fn intersect(arguments: &[Value]) -> Outcome {
         common = Some(match common {
             None => list.iter().cloned().collect(),
             Some(nodes) => {
+                caller.spend(nodes.len().saturating_mul(list.len()))?;
                 let in_list = |node: &Node| list.values().any(|entry| is_equal(&node.value, entry));
                 nodes.into_iter().filter(in_list).collect()
             }
         });
     }
-    Ok(list_of(common.unwrap_or_default()))
+    Ok(Some(list_of(common.unwrap_or_default())))
 }

@@ -3,7 +3,6 @@
 mod arguments;
 mod calling;
 mod convert;
-mod cost;
 mod encode;
 mod format;
 mod lists;
@@ -24,7 +23,6 @@ mod wireguard;
 mod x509;
 
 pub(crate) use calling::{Caller, Function, Guarded, Source, denial};
-pub(crate) use cost::{cost, pattern_of};
 pub(crate) use encode::base64_lines;
 pub(crate) use maps::list_to_map;
 pub(crate) use network::{indices as address_indices, pool as address_pool};
@@ -33,7 +31,7 @@ pub(crate) use secrets::decrypted;
 
 /// Returns the function `name`, if it is one that does not need the document.
 pub(crate) fn find(name: &str) -> Option<Function> {
-    use Function::{Calling, Plain};
+    use Function::{Calling, Head, Plain};
     Some(match name {
         "join" => Calling(text::join),
         "split" => Calling(text::split),
@@ -41,7 +39,7 @@ pub(crate) fn find(name: &str) -> Option<Function> {
         "lower" => Plain(text::lower),
         "upper" => Plain(text::upper),
         "substr" => Plain(text::substr),
-        "length" => Plain(text::length),
+        "length" => Head(text::length),
         "replace" => Calling(text::replace),
         "match" => Calling(patterns::matches),
         "split_match" => Calling(patterns::split_match),
@@ -59,22 +57,22 @@ pub(crate) fn find(name: &str) -> Option<Function> {
         "base64_decode" => Plain(encode::base64_decode),
         "md5" => Plain(encode::md5),
         "hash" => Calling(encode::hash),
-        "bcrypt_check" => Plain(passwords::bcrypt_check),
-        "md5crypt_check" => Plain(passwords::md5crypt_check),
+        "bcrypt_check" => Calling(passwords::bcrypt_check),
+        "md5crypt_check" => Calling(passwords::md5crypt_check),
         "wgpublickey" => Plain(wireguard::public_key),
         "x509parsecert" => Calling(x509::parse_certificate),
         "x509publickey" => Plain(x509::public_key),
         "asjson" => Calling(encode::asjson),
         "asyaml" => Calling(encode::asyaml),
-        "element" => Plain(lists::element),
+        "element" => Head(lists::element),
         "contains" => Plain(lists::contains),
         "index" => Plain(lists::index),
         "lastindex" => Plain(lists::lastindex),
         "sort" => Calling(order::sort),
         "reverse" => Plain(lists::reverse),
-        "uniq" => Plain(lists::uniq),
+        "uniq" => Calling(lists::uniq),
         "compact" => Plain(lists::compact),
-        "intersect" => Plain(lists::intersect),
+        "intersect" => Calling(lists::intersect),
         "keys" => Plain(maps::keys),
         "list_to_map" => Plain(|arguments| maps::list_to_map(arguments, "name")),
         "makemap" => Plain(maps::makemap),

@@ -1,11 +1,9 @@
 //! The functions `x509genkey` and `x509cert` (`spiff.md` 11.5).
 
-use std::time::Duration;
-
 use groundwork_go::time;
 use groundwork_keys::{
     Algorithm, Certificate, ExtendedKeyUsage, Issuer, KeyUsage, PrivateKey, PublicKey, SigningKey, Subject,
-    TbsCertificate, signing_effort,
+    TbsCertificate,
 };
 
 use super::arguments::{count, go_type, map, simple};
@@ -20,24 +18,13 @@ const DEFAULT_VALIDITY_HOURS: i64 = 24 * 365;
 /// Smallest RSA key in bits; Go refuses smaller ones as insecure.
 const SMALLEST_BITS: i64 = 1024;
 
-/// Returns the processor time of a call of a function of this module. A refused call costs nothing.
-pub(super) fn effort(name: &str, arguments: &[Value]) -> Duration {
-    match (name, arguments.first()) {
-        ("x509genkey", key) => algorithm(key).map_or(Duration::ZERO, Algorithm::effort),
-        (_, Some(Value::Map(request))) => {
-            let texts = request.iter().filter_map(|(_, node)| node.value.as_str()).map(str::len);
-            signing_effort(texts.max().unwrap_or(0) / 4 * 3)
-        }
-        _ => Duration::ZERO,
-    }
-}
-
 /// `x509genkey([bits|curve])`
 pub(super) fn generate_key(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     count(arguments, 0..=1, "invalid argument count for x509genkey([<bitsize>|<ecdsaCurve>])")?;
     let algorithm = algorithm(arguments.first())?;
     // The library draws its own randomness. This call only checks that the host grants randomness.
     source.fill(&mut [0])?;
+    source.spend(algorithm.steps())?;
     let key = SigningKey::generate(algorithm).and_then(|key| key.to_pem());
     let key = key.map_err(|error| Issue::new(format!("failed to generate private key: {error}")))?;
     Ok(Value::string(key))

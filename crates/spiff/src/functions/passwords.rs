@@ -1,9 +1,10 @@
 //! Password hashes (`spiff.md` 11.5). Checking one needs no grant; creating one needs randomness.
 
+use groundwork_budget::BYTES_PER_STEP;
 use md5::{Digest, Md5};
 
 use super::arguments::{count, int, text};
-use super::calling::{Outcome, Source, bytes};
+use super::calling::{Answer, Caller, Outcome, Source, bytes};
 use crate::issue::Issue;
 use crate::value::Value;
 
@@ -11,6 +12,9 @@ use crate::value::Value;
 const LARGEST_COST: u32 = 14;
 const SMALLEST_COST: u32 = 4;
 const DEFAULT_COST: u32 = 10;
+/// Steps for bcrypt with cost 0. Each step of the cost doubles them. Needed by the hostile input
+/// `sp2_bcrypt_each`.
+const BCRYPT_STEPS: usize = 2_500;
 
 /// `bcrypt(s [, cost])`
 pub(super) fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
@@ -22,42 +26,29 @@ pub(super) fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     };
     // Below the smallest cost spiff++ uses its default.
     let cost = u32::try_from(cost).ok().filter(|cost| *cost >= SMALLEST_COST).unwrap_or(DEFAULT_COST);
-    affordable(cost)?;
+    source.spend(affordable(cost)?)?;
     let hash = ::bcrypt::non_truncating_hash_with_salt(password, cost, bytes(source)?)
         .map_err(|error| Issue::new(format!("bcrypt error: {error}")))?;
     Ok(Value::string(hash.format_for_version(::bcrypt::Version::TwoA)))
 }
 
-/// Returns the cost of a call of `bcrypt` or `bcrypt_check`. A refused call costs nothing.
-pub(super) fn accounted_cost(name: &str, arguments: &[Value]) -> u32 {
-    let asked = match (name, arguments.get(1)) {
-        ("bcrypt", cost) => cost.map_or(Some(i64::from(DEFAULT_COST)), Value::as_int),
-        (_, hash) => hash.and_then(Value::as_str).and_then(|hash| hash.split('$').nth(2)?.parse().ok()),
-    };
-    let cost = asked.and_then(|cost| u32::try_from(cost).ok());
-    match cost {
-        Some(cost) if cost > LARGEST_COST => 0,
-        Some(cost) if cost >= SMALLEST_COST => cost,
-        _ => DEFAULT_COST,
-    }
-}
-
-fn affordable(cost: u32) -> Result<(), Issue> {
+/// Returns the steps of a hash with this cost, or refuses a cost that takes too long.
+fn affordable(cost: u32) -> Result<usize, Issue> {
     if cost > LARGEST_COST {
         return Err(Issue::new(format!("bcrypt error: cost {cost} is beyond the limit of {LARGEST_COST}")));
     }
-    Ok(())
+    Ok(BCRYPT_STEPS << cost)
 }
 
 /// `bcrypt_check(s, hash)`
-pub(super) fn bcrypt_check(arguments: &[Value]) -> Outcome {
+pub(super) fn bcrypt_check(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 2..=2, "bcrypt_check takes two arguments")?;
     let password = text(&arguments[0], "first argument for bcrypt_check must be a string")?;
     let hash = text(&arguments[1], "second argument for bcrypt_check must be a string")?;
     if let Some(cost) = hash.split('$').nth(2).and_then(|cost| cost.parse().ok()) {
-        affordable(cost)?;
+        caller.spend(affordable(cost)?)?;
     }
-    Ok(Value::Bool(::bcrypt::verify(password, hash).unwrap_or(false)))
+    Ok(Some(Value::Bool(::bcrypt::verify(password, hash).unwrap_or(false))))
 }
 
 const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -72,11 +63,12 @@ pub(super) fn md5crypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome 
     let password = text(&arguments[0], "first argument for md5crypt must be a string")?;
     let salt: [u8; 8] = bytes(source)?;
     let salt: String = salt.iter().map(|byte| digit(usize::from(*byte))).collect();
+    source.spend(md5_steps(password.len()))?;
     Ok(Value::string(md5_hash(password, APACHE, &salt)))
 }
 
 /// `md5crypt_check(s, hash)`
-pub(super) fn md5crypt_check(arguments: &[Value]) -> Outcome {
+pub(super) fn md5crypt_check(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 2..=2, "md5crypt_check takes two arguments")?;
     let password = text(&arguments[0], "first argument for md5crypt_check must be a string")?;
     let hash = text(&arguments[1], "second argument for md5crypt_check must be a string")?;
@@ -84,11 +76,21 @@ pub(super) fn md5crypt_check(arguments: &[Value]) -> Outcome {
     let [_, magic, salt, _] = parts.as_slice() else {
         return Err("invalid md5crypt hash: must contain three '$' characters".into());
     };
-    Ok(Value::Bool(md5_hash(password, magic, salt) == hash))
+    caller.spend(md5_steps(password.len() + salt.len()))?;
+    Ok(Some(Value::Bool(md5_hash(password, magic, salt) == hash)))
 }
 
 /// Prefix of Apache's variant of the MD5 password hash of crypt(3).
 const APACHE: &str = "apr1";
+
+/// Rounds of the MD5 password hash.
+const ROUNDS: usize = 1_000;
+
+/// Returns the steps of the rounds, which hash this many bytes each. Needed by the hostile input
+/// `sp2_md5crypt_each`.
+fn md5_steps(bytes: usize) -> usize {
+    bytes.saturating_add(128).saturating_mul(ROUNDS / BYTES_PER_STEP)
+}
 
 /// Returns the MD5 password hash of crypt(3). `magic` names the variant. The whole salt is used,
 /// not only its first eight characters.
@@ -110,7 +112,7 @@ fn md5_hash(password: &str, magic: &str, salt: &str) -> String {
         length /= 2;
     }
     let mut digest = first.finalize();
-    for round in 0..1000 {
+    for round in 0..ROUNDS {
         let is_odd = round % 2 == 1;
         let mut next = Md5::new();
         next.update(if is_odd { secret } else { &digest });

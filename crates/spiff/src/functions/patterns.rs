@@ -37,7 +37,14 @@ pub(super) fn compile(pattern: &str) -> Result<Pattern, Issue> {
     })
 }
 
-fn compile_for(function: &str, pattern: &str) -> Result<Pattern, Issue> {
+/// Returns the compiled pattern for a search in a text, and accounts for both.
+fn compile_for(
+    caller: &mut dyn Caller,
+    function: &str,
+    pattern: &str,
+    subject: &str,
+) -> Result<Pattern, Issue> {
+    caller.pattern(pattern, subject.len())?;
     compile(pattern).map_err(|issue| Issue::new(format!("{function}: {issue}")))
 }
 
@@ -62,15 +69,15 @@ pub(super) fn matches(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
         },
     };
     let subject = simple(&arguments[1]).ok_or(NOT_SIMPLE)?;
-    let regex = compile_for("match", pattern)?;
+    let regex = compile_for(caller, "match", pattern, &subject)?;
     let Some(limit) = limit else {
         let captures = regex.regex().captures(&subject);
         return Ok(Some(strings(captures.map_or_else(Vec::new, |captures| groups(&captures)))));
     };
     let (mut matches, mut entries) = (Vec::new(), 0);
     for captures in regex.regex().captures_iter(&subject).take(limit) {
-        let beyond = captures.get(0).map_or(0, |whole| regex.bytes_beyond(subject.len() - whole.end()));
-        caller.spend(20 + beyond / 4)?;
+        let beyond = captures.get(0).map_or(0, |whole| regex.steps_beyond(subject.len() - whole.end()));
+        caller.spend(1 + captures.len() + beyond)?;
         // The list of a match itself takes as much memory as three entries.
         entries += captures.len() + 3;
         if entries > caller.limits().nodes {
@@ -90,7 +97,7 @@ pub(super) fn split_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answe
         Some(limit) => int(limit, "third argument for split must be an integer")?,
         None => -1,
     };
-    let regex = compile_for("split_match", pattern)?;
+    let regex = compile_for(caller, "split_match", pattern, subject)?;
     if limit == 0 {
         return Ok(Some(Value::list([])));
     }
@@ -108,7 +115,7 @@ pub(super) fn split_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answe
             return Err(too_many_entries("split_match", caller.limits()));
         }
         end = found.start();
-        caller.spend(4 + regex.bytes_beyond(subject.len() - found.end()) / 4)?;
+        caller.spend(1 + regex.steps_beyond(subject.len() - found.end()))?;
         // An empty match at the start does not split off a part.
         if found.end() != 0 {
             parts.push(&subject[begin..end]);
@@ -129,17 +136,16 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     let subject = text(&arguments[0], "first argument for replace_match must be a string")?;
     let pattern = text(&arguments[1], "second argument for replace_match must be a string")?;
     let times = times(arguments.get(3), "replace_match")?;
-    let regex = compile_for("replace_match", pattern)?;
+    let regex = compile_for(caller, "replace_match", pattern, subject)?;
     let mut result = String::new();
     let mut rest = subject;
     let mut after_empty = true;
     // As in spiff++, each search starts anew with the rest of the text, so that `^` matches there
     // again.
     for _ in 0..times {
-        // A search may read the whole rest of the text, and the template is parsed again for each
-        // match.
+        // The template is read again for each match, and each of its bytes may be a reference.
         let template = arguments[2].as_str().map_or(0, str::len);
-        caller.spend(200 + rest.len() / 16 + regex.bytes_beyond(rest.len()) / 4 + 3 * template)?;
+        caller.spend(1 + rest.len() / 64 + regex.steps_beyond(rest.len()) + template)?;
         let Some(captures) = regex.regex().captures(rest) else { break };
         let Some(whole) = captures.get(0) else { break };
         result.push_str(&rest[..whole.start()]);

@@ -144,6 +144,14 @@ mod tests {
             &self.0
         }
 
+        fn spend(&mut self, _: usize) -> Result<(), Issue> {
+            Ok(())
+        }
+
+        fn pattern(&mut self, _: &str, _: usize) -> Result<(), Issue> {
+            Ok(())
+        }
+
         fn now(&self) -> Option<std::time::SystemTime> {
             None
         }

@@ -94,7 +94,7 @@ fn value(expression: &Expr, caller: &mut Lambdas) -> Result<Option<Value>, Issue
                 return Ok(arguments[0].as_int().map(Value::Data));
             }
             match find(&name) {
-                Some(Function::Plain(function)) => function(&arguments)?,
+                Some(Function::Plain(function) | Function::Head(function)) => function(&arguments)?,
                 Some(Function::Calling(function)) => return function(caller, &arguments),
                 None => return Err(Issue::new(format!("unknown function '{name}'"))),
             }
@@ -534,7 +534,7 @@ mod hostile {
             let mut caller = Lambdas { limits: Limits { string_bytes: 5_000, nodes: 1_000, ..Limits::default() } };
             for name in NAMES.split_whitespace() {
                 let answer = match find(name) {
-                    Some(Function::Plain(function)) => function(&arguments).map(Some),
+                    Some(Function::Plain(function) | Function::Head(function)) => function(&arguments).map(Some),
                     Some(Function::Calling(function)) => function(&mut caller, &arguments),
                     None => return Err(TestCaseError::fail(name)),
                 };

@@ -1,5 +1,9 @@
 //! Functions for strings (`spiff.md` 11.2).
 
+use std::collections::HashSet;
+
+use groundwork_budget::BYTES_PER_STEP;
+
 use super::arguments::{count, fits, int, simple, text, too_many_entries};
 use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
@@ -125,7 +129,8 @@ pub(super) fn trim(arguments: &[Value]) -> Outcome {
         Some(cutset) => text(cutset, "second argument of split must be a string")?,
         None => " \t",
     };
-    let trimmed = |text: &str| Value::string(text.trim_matches(|c| cutset.contains(c)));
+    let cutset: HashSet<char> = cutset.chars().collect();
+    let trimmed = |text: &str| Value::string(text.trim_matches(|c| cutset.contains(&c)));
     match &arguments[0] {
         Value::String(text) => Ok(trimmed(text)),
         Value::List(list) => {
@@ -209,7 +214,7 @@ pub(super) fn replace(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     let mut end = 0;
     for at in matches {
         // The replacement is copied for each match.
-        caller.spend(4 + arguments[2].as_str().map_or(0, str::len) / 8)?;
+        caller.spend(1 + arguments[2].as_str().map_or(0, str::len) / BYTES_PER_STEP)?;
         let Some(new) = replacement(caller, &arguments[2], "replace", &[old])? else { return Ok(None) };
         fits(result.len() + (at - end) + new.len(), "replace", caller.limits())?;
         result.push_str(&subject[end..at]);

@@ -5,9 +5,6 @@ use md5::Digest;
 
 use crate::values::{Answer, Given, Heap, Member, Module, Native, Run};
 
-/// Steps that a byte costs.
-const BYTE: usize = 4;
-
 pub(super) static MODULE: Module = Module {
     name: "hash",
     members: &[
@@ -20,7 +17,7 @@ pub(super) static MODULE: Module = Module {
 fn digest(heap: &Heap, given: &Given, digest: fn(&[u8]) -> String) -> Answer {
     given.count(1, 1)?;
     let text = given.text(0)?;
-    heap.spend(text.len().saturating_mul(BYTE).saturating_add(1_000))?;
+    heap.spend(text.len())?;
     heap.text(digest(text.as_bytes()))
 }
 

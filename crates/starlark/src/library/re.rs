@@ -2,14 +2,12 @@
 
 use std::rc::Rc;
 
-use groundwork_go::regexp::{Pattern, reading_weight};
+use groundwork_go::regexp::{Pattern, account};
 
 use crate::fault::Fault;
 use crate::values::{Answer, Given, Heap, Member, Method, Module, Native, Run, Value, mismatch};
 
-/// Steps for each part of a pattern's weight, which takes half a microsecond to compile.
-const PART: usize = 500;
-/// Bytes that a part takes.
+/// Bytes that a part of a compiled pattern takes.
 const PART_BYTES: usize = 100;
 
 pub(super) static MODULE: Module = Module {
@@ -85,10 +83,8 @@ fn first(heap: &mut Heap, given: &Given, run: Use) -> Answer {
 
 fn read(heap: &Heap, pattern: &Value) -> Result<Pattern, Fault> {
     let Value::Text(text) = pattern else { return Err(mismatch("pattern", pattern, "string")) };
-    heap.spend(reading_weight(text).saturating_mul(PART).saturating_add(10_000))?;
-    let weight = groundwork_go::regexp::weight(text);
-    heap.spend(weight.saturating_mul(PART))?;
-    heap.allocate(weight.saturating_mul(PART_BYTES))?;
+    let parts = account(text, |steps| heap.spend_steps(steps))?;
+    heap.allocate(parts.saturating_mul(PART_BYTES))?;
     Pattern::compile(text).map_err(|problem| Fault::new(format!("error parsing regexp: {problem}")))
 }
 
@@ -100,7 +96,7 @@ fn compile(heap: &mut Heap, given: &Given) -> Answer {
 
 /// Counts a search of a text by its worst case.
 fn spend(heap: &Heap, pattern: &Pattern, text: &str) -> Result<(), Fault> {
-    heap.spend(text.len().saturating_add(1).saturating_mul(pattern.weight().max(1)))
+    heap.spend_steps(1 + pattern.searching_steps(text.len()))
 }
 
 fn text(name: &str, value: Option<Value>) -> Result<Rc<str>, Fault> {

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use groundwork_budget::PARTS_PER_STEP;
+
 use super::{Answer, Id, Table, Value, ViewKind};
 use crate::fault::Fault;
 use crate::syntax::Function;
@@ -37,7 +39,7 @@ pub(crate) struct List {
 #[derive(Debug)]
 pub(crate) struct Heap {
     limits: Limits,
-    steps: Cell<u64>,
+    parts: Cell<u64>,
     bytes: Cell<u64>,
     tuples: Vec<Box<[Value]>>,
     lists: Vec<List>,
@@ -52,7 +54,7 @@ impl Heap {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            steps: Cell::new(0),
+            parts: Cell::new(0),
             bytes: Cell::new(0),
             tuples: Vec::new(),
             lists: Vec::new(),
@@ -63,12 +65,17 @@ impl Heap {
         }
     }
 
-    /// Counts steps before they are made.
-    pub(crate) fn spend(&self, steps: usize) -> Result<(), Fault> {
-        count(&self.steps, steps, self.limits.steps)
+    /// Counts parts of steps before they are made.
+    pub(crate) fn spend(&self, parts: usize) -> Result<(), Fault> {
+        count(&self.parts, parts, self.limits.steps.saturating_mul(PARTS_PER_STEP))
     }
 
-    /// Counts bytes before they are taken, and a step for each eight of them.
+    /// Counts steps before they are made.
+    pub(crate) fn spend_steps(&self, steps: usize) -> Result<(), Fault> {
+        self.spend(steps.saturating_mul(PARTS_PER_STEP as usize))
+    }
+
+    /// Counts bytes before they are taken, and a part of a step for each eight of them.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<(), Fault> {
         self.spend(bytes / 8)?;
         count(&self.bytes, bytes.saturating_add(OVERHEAD), self.limits.bytes)
@@ -90,7 +97,7 @@ impl Heap {
     }
 
     pub(crate) fn used(&self) -> Used {
-        Used { steps: self.steps.get(), bytes: self.bytes.get() }
+        Used { parts: self.parts.get(), bytes: self.bytes.get() }
     }
 
     pub(crate) fn too_deep() -> Fault {

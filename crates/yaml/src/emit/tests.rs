@@ -80,3 +80,17 @@ fn pretty_layout() {
     let long = "w".repeat(78) + " vvvv";
     assert_eq!(super::to_string_pretty(&serde_json::json!(long)), long.clone() + "\n");
 }
+
+/// Case: templates make values of up to ten thousand levels, which overflowed the stack.
+#[test]
+fn deep_values_need_no_stack() {
+    let levels = 9_900;
+    let written = std::thread::Builder::new().stack_size(8 << 20).spawn(move || {
+        let deep = (0..levels).fold(Value::Null, |inner, level| {
+            if level % 2 == 0 { vec![inner].into() } else { Map::from_iter([("a".to_owned(), inner)]).into() }
+        });
+        (to_string_through_json(&deep).map(|text| text.len()), to_string_pretty(&deep).len())
+    });
+    let (through_json, pretty) = written.unwrap().join().unwrap();
+    assert!(through_json.unwrap() > levels && pretty > levels);
+}

@@ -10,7 +10,7 @@ use groundwork_keys::{
 };
 
 use super::super::registration::Outcome;
-use super::{STEPS, private_key};
+use super::private_key;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::format;
@@ -102,7 +102,7 @@ impl Role {
         for item in items(args.value(2)) {
             role.hosts.push(text_of(context, item, "error processing alternate dns name")?);
         }
-        context.spend(role.addresses.len().saturating_add(role.hosts.len()).saturating_mul(100))?;
+        context.spend(role.addresses.len().saturating_add(role.hosts.len()))?;
         Ok(role)
     }
 
@@ -132,7 +132,6 @@ impl Role {
         context: &mut Context<'_>,
         function: &'static str,
     ) -> Result<TbsCertificate, CallError> {
-        context.spend(STEPS)?;
         let mut serial = [0; 16];
         context.randomize(function, &mut serial)?;
         let now = context.now(function)?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -193,7 +192,7 @@ pub(super) struct Authority {
 
 impl Authority {
     /// Reads the authority from a certificate value.
-    pub(super) fn of(context: &mut Context<'_>, value: &Value) -> Result<Self, CallError> {
+    pub(super) fn of(value: &Value) -> Result<Self, CallError> {
         let empty = Certificate { cert: Str::default(), key: Str::default() };
         let certificate = match value {
             Value::Object(object) => object.as_any().downcast_ref::<Certificate>(),
@@ -202,7 +201,7 @@ impl Authority {
         let Certificate { cert, key } = certificate.unwrap_or(&empty);
         let block = pem_block(cert).ok_or("unable to decode certificate")?;
         let certificate = parse(block.contents(), "decodedSignerCert")?;
-        let key = private_key::parse(context, key, "error parsing private key")?;
+        let key = private_key::parse(key, "error parsing private key")?;
         Ok(Self { certificate, key: private_key::signing(key)? })
     }
 }

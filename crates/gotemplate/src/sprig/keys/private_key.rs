@@ -1,24 +1,16 @@
 //! Private keys that templates pass in, read as sprig does.
 
-use groundwork_keys::{Pem, SigningKey, pem_block, signing_effort};
+use groundwork_keys::{Pem, SigningKey, pem_block};
 
-use super::spend_effort;
-use crate::context::Context;
 use crate::error::CallError;
 
 const SUFFIX: &str = " PRIVATE KEY";
 
-/// Reads the key of the first PEM block of a text, and accounts for it and for one signature. The
-/// error begins with `complaint`; its rest is sprig's text, unless that would come from Go's
-/// parser. `None` is a DSA key, which sprig reads but which cannot sign.
-pub(super) fn parse(
-    context: &mut Context<'_>,
-    text: &[u8],
-    complaint: &str,
-) -> Result<Option<SigningKey>, CallError> {
-    let block = pem_block(text);
-    spend_effort(context, signing_effort(block.as_ref().map_or(0, |block| block.contents().len())))?;
-    read(block).map_err(|error| format!("{complaint}: {error}").into())
+/// Reads the key of the first PEM block of a text. The error begins with `complaint`; its rest is
+/// sprig's text, unless that would come from Go's parser. `None` is a DSA key, which sprig reads
+/// but which cannot sign.
+pub(super) fn parse(text: &[u8], complaint: &str) -> Result<Option<SigningKey>, CallError> {
+    read(pem_block(text)).map_err(|error| format!("{complaint}: {error}").into())
 }
 
 fn read(block: Option<Pem>) -> Result<Option<SigningKey>, String> {

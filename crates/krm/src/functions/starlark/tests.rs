@@ -121,7 +121,7 @@ fn package(function: &str, files: &[(&str, &str)]) -> Rendered {
         format!("apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n{function}");
     let files = files.iter().copied().chain([("Kptfile", kptfile.as_str())]);
     let files: Package = files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
-    let native_limits = NativeLimits { steps: 5_000_000, bytes: 4 << 20 };
+    let native_limits = NativeLimits { steps: 125_000, bytes: 4 << 20 };
     render(&files, &RenderOptions { native_limits, ..RenderOptions::default() })
 }
 
@@ -174,10 +174,10 @@ fn files_with_scripts() {
 #[test]
 fn limits() {
     for (source, expected) in [
-        ("while True: pass", "took more than 5000000 steps"),
+        ("while True: pass", "took more than 125000 steps"),
         (
             "def f():\n  for i in range(1000000000):\n    for j in range(1000000000): pass\nf()",
-            "took more than 5000000 steps",
+            "took more than 125000 steps",
         ),
         ("x = \"x\" * 10000000", "used more than 4 MiB"),
         ("x = []\nwhile True: x.append(\"x\" * 1000)", "used more than 4 MiB"),

@@ -1,4 +1,4 @@
-//! The cost of a pattern, computed from its form before compiling: `\pL{100}` has eight bytes, and
+//! The parts of a pattern, counted in its form before compiling: `\pL{100}` has eight bytes, and
 //! five megabytes when it is compiled.
 
 use regex_syntax::ParserBuilder;
@@ -36,7 +36,7 @@ pub(super) fn looks_far(hir: &Hir) -> bool {
 }
 
 /// Returns the number of parts of the compiled pattern: one for each byte, and for each range of a
-/// class, times its repetitions. A part takes about a hundred bytes and half a microsecond.
+/// class, times its repetitions.
 pub(super) fn of(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
