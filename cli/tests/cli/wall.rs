@@ -13,7 +13,10 @@ const ENDLESS: &str = "{{ range 1000000000000 }}{{ end }}";
 
 /// Prepares `template go -`, with limits of the engine that no test reaches.
 fn template(limits: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_groundwork"));
+    // Tests that run in the background inherit an ignored SIGINT, and the command would ignore it
+    // too.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_groundwork")]);
     command.args(["template", "go", "-", "--template-work", "1000000", "--template-memory", "1000000"]);
     command.envs(limits.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -25,8 +25,8 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(200);
 /// Pause before the next request after the watcher did not answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Back-off after the watcher refused a watch, or reported a problem with it. It starts short,
-/// because rights are often granted a moment after the set is created, and stays short: who grants a
-/// right waits for its effect.
+/// because rights are often granted a moment after the set is created, and stays short: who grants
+/// a right waits for its effect.
 const PROBLEM_PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
 /// State that all watches use.
 pub(crate) struct WatchContext {

@@ -53,7 +53,8 @@ async fn leftovers_are_found_and_removed() -> Result<()> {
     });
     webhooks.create(&PostParams::default(), &serde_json::from_value(left)?).await?;
     let services = Api::<APIService>::all(client.clone());
-    // The API server has made one for the definition of the kind; that of a Porch server replaces it.
+    // The API server has made one for the definition of the kind; that of a Porch server replaces
+    // it.
     let left = json!({
         "metadata": {"labels": {"kube-aggregator.kubernetes.io/automanaged": null}},
         "spec": {"insecureSkipTLSVerify": true, "service": {"namespace": "porch-system", "name": "api"}},

@@ -208,8 +208,8 @@ async fn drafts_are_approved_by_rule() -> Result<()> {
     Ok(())
 }
 
-/// A draft whose branch was deleted by hand comes back under another number. The status explains two
-/// tags with the same content.
+/// A draft whose branch was deleted by hand comes back under another number. The status explains
+/// two tags with the same content.
 #[tokio::test]
 async fn numbers_and_tags_are_explained() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

@@ -354,11 +354,11 @@ fn made_by(line: &str, template: &[Literals<'_>]) -> Option<Made> {
     let whole = lines().filter_map(|(index, literals)| {
         literals.mask(line).map(|(literal, shown)| Made { index, literal, shown })
     });
-    // A line with conditions has literals of which only some are in the output, but it always begins
-    // with the first.
+    // A line with conditions has literals of which only some are in the output, but it always
+    // begins with the first.
     let begun = lines().filter_map(|(index, literals)| literals.begin(line, index));
     let rank = |made: &Made| std::cmp::Reverse(made.literal);
-    // Of equal ones the first is chosen: a whole line, from the top of the template.
+    // The first of equal ones is chosen: a whole line, from the top of the template.
     whole.chain(begun).min_by_key(rank)
 }
 

@@ -65,8 +65,8 @@ impl Rule {
     /// Evaluates the rule.
     ///
     /// # Errors
-    /// The rule cannot be compiled or evaluated, takes too many steps, or is no boolean. The text is for
-    /// users.
+    /// The rule cannot be compiled or evaluated, takes too many steps, or is no boolean. The text
+    /// is for users.
     pub fn evaluate(&self) -> Result<Ruling, String> {
         // Parser and evaluator are recursive, so run them on a larger stack.
         stacker::grow(STACK, || self.evaluate_here()).map_err(|error| format!("annotation {RULE}: {error}"))

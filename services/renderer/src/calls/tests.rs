@@ -173,7 +173,7 @@ fn findings_have_places() {
     let head = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n";
     let invalid = findings(
         "blueprint.yaml",
-        &format!("{head}imports:\n- {{name: a, schema: {{}}}}\n- {{name: a, schema: {{}}}}\n- {{name: b}}\n"),
+        &format!("{head}imports:\n- {{name: a, schema: {{}}}}\n- {{name: a, schema: true}}\n- {{name: b}}\n"),
     );
     let errors: Vec<_> = invalid.iter().filter(|finding| finding.severity() == Severity::Error).collect();
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [5, 6], "{invalid:?}");
@@ -387,6 +387,7 @@ fn exports_are_rendered_and_published() {
 fn exports_that_fail_are_answers() {
     let blueprint =
         EXPORTING.replace("name: login, schema: {type: object}", "name: login, schema: {type: array}");
+    // The Installation does not ask for the export that is not made, so that one does not fail.
     let blueprint =
         blueprint.replace("exports:\n- {name: url", "exports:\n- {name: lost, schema: {}}\n- {name: url");
     let input = RenderInput {
@@ -396,8 +397,7 @@ fn exports_that_fail_are_answers() {
     let answer = exported(input, &export_values_of_a_job());
     let failure = answer.failure.unwrap();
     assert_eq!(failure.reason, "ConstructExports");
-    let lost = "(inst: server).internalExports.lost: export is declared by the blueprint but has no value";
-    assert!(failure.message.contains(lost), "{}", failure.message);
+    assert!(!failure.message.contains("lost"), "{}", failure.message);
     assert!(failure.message.contains("internalExports.login"), "{}", failure.message);
     assert!(!failure.message.contains("canary"), "{}", failure.message);
     assert!(answer.exports.is_empty() && answer.published.is_empty());

@@ -1,5 +1,5 @@
-//! Repository of a job: each version has one answer in the job, and reads at the same time are shared
-//! between jobs with the same credentials.
+//! Repository of a job: each version has one answer in the job, and reads at the same time are
+//! shared between jobs with the same credentials.
 
 use std::sync::Arc;
 use std::time::Instant;
