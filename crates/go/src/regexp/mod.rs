@@ -26,7 +26,7 @@ const COMPILING: usize = 1_000;
 /// that the patterns that a program keeps fit into memory.
 ///
 /// Patterns have a price, and no other text has, because few bytes compile to megabytes:
-/// `\pL{100}`. Hostile inputs that need it: `sp2_regex_each`.
+/// `\pL{100}`. Needed by the hostile input `sp2_regex_each`, a million patterns of one map.
 const STEPS_PER_PART: usize = 40;
 /// Bytes that are searched for one part in the time of a step.
 const SEARCHED_PER_STEP: usize = 16;
