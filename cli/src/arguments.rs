@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::backup::{BackupArguments, RestoreArguments};
 use crate::blueprint::BlueprintArguments;
 use crate::component::ComponentArguments;
 use crate::events::EventsArguments;
@@ -57,6 +58,18 @@ pub(crate) enum Command {
     Plan(PlanArguments),
     /// Check a cluster of Landscaper or Porch before Groundwork takes over.
     Migrate(MigrateArguments),
+    /// Save the objects of landscapes, with their status, in a file.
+    ///
+    /// Saves Installations, Executions, DeployItems, DataObjects, Targets, Contexts, overwrites and
+    /// TargetSyncs, and the Secrets, ConfigMaps and Namespaces that they need, as JSON lines.
+    Backup(BackupArguments),
+    /// Create the objects of a backup again.
+    ///
+    /// Owners come first, and objects are linked to them anew. Objects that exist stay as they are,
+    /// so that you can repeat the command. No job starts until you run `groundwork restore
+    /// --release`. Exit code 0: everything was restored. 1: some objects were not. 2: the file or
+    /// the cluster cannot be used.
+    Restore(RestoreArguments),
     /// Run all services in this process.
     ///
     /// The services work on the cluster of the current kube context, and end on SIGINT or SIGTERM.

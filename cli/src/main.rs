@@ -6,6 +6,7 @@
 //! ```
 
 mod arguments;
+mod backup;
 mod blueprint;
 mod component;
 mod diagnostic;
@@ -69,6 +70,8 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Migrate(arguments) => migrate::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Reconcile(arguments) => operations::reconcile(&arguments),
         Command::Interrupt(arguments) => operations::interrupt(&arguments),

@@ -5,7 +5,7 @@ mod findings;
 
 use clap::{Args, Subcommand};
 use futures::future::BoxFuture;
-use groundwork_api::{DeployItem, Installation, PackageVariant, PackageVariantSet};
+use groundwork_api::{Context, DeployItem, Installation, PackageVariant, PackageVariantSet, Repository};
 use groundwork_controller::originals_at_work;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
@@ -159,6 +159,14 @@ impl Look {
         let mut found: Vec<Finding> = findings::jobs(&installations).into_iter().collect();
         found.extend(findings::functions(&installations));
         found.extend(findings::items(&items));
+        let contexts: Vec<Context> = all(self.api(), "").await?;
+        found.extend(findings::component_repositories(&contexts, &installations));
+        let repositories: Vec<Repository> = match all(self.api(), "").await {
+            // A cluster without Porch and packages does not serve the kind.
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            read => read?,
+        };
+        found.extend(findings::fields(&installations, &items, &repositories));
         Ok(found)
     }
 

@@ -127,7 +127,7 @@ impl PlanArguments {
     fn plan(&self, present: &Landscape, applied: &Landscape, repositories: &RepositoryMap) -> Plan {
         let environment = Environment {
             repositories,
-            capabilities: &Capabilities::system().limited(self.limits),
+            capabilities: &Capabilities::system().limited(self.limits).with_placeholders(),
             signatures: Some(SignatureCheck {
                 policy: SignaturePolicy::default(),
                 now: jiff::Timestamp::now().as_second(),

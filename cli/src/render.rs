@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     let mut runner = Runner {
         world: World::new(&inventory, baseline.as_ref().map(Baseline::uids).unwrap_or_default()),
         repositories: &repositories,
-        capabilities: Capabilities::system().limited(arguments.limits),
+        capabilities: Capabilities::system().limited(arguments.limits).with_placeholders(),
         given: arguments.set.iter().cloned().collect(),
         items,
         states,

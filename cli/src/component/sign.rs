@@ -71,6 +71,7 @@ enum NormalisationName {
     V1,
     V2,
     V3,
+    V4alpha1,
 }
 
 impl From<NormalisationName> for Normalisation {
@@ -79,6 +80,7 @@ impl From<NormalisationName> for Normalisation {
             NormalisationName::V1 => Self::V1,
             NormalisationName::V2 => Self::V2,
             NormalisationName::V3 => Self::V3,
+            NormalisationName::V4alpha1 => Self::V4Alpha1,
         }
     }
 }

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::{
-    DeployItem, Installation, PackageVariant, PackageVariantSet, ResourceExt as _, item_type,
+    Context, DeployItem, Installation, PackageVariant, PackageVariantSet, Repository, ResourceExt as _,
+    item_type,
 };
+use groundwork_component::RepositoryContext;
 use groundwork_controller::OriginalAtWorkError;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde_json::Value;
 
 /// APIService of a Porch server. While it exists, no CustomResourceDefinition serves the kind.
 pub(super) const API_SERVICE: &str = "v1alpha1.porch.kpt.dev";
@@ -26,7 +29,7 @@ const FOREIGN: [&str; 6] = [
     "componentoverwrites",
 ];
 /// Functions of templates that are not built.
-const FUNCTIONS: [&str; 3] = ["getShootAdminKubeconfig", "getServiceAccountKubeconfig", "getOidcKubeconfig"];
+const FUNCTIONS: [&str; 2] = ["getShootAdminKubeconfig", "getServiceAccountKubeconfig"];
 /// Annotation of Nephio's approval controller.
 const POLICY: &str = "approval.nephio.org/policy";
 /// Names that a finding lists; the others are counted.
@@ -226,6 +229,83 @@ pub(super) fn items(items: &[DeployItem]) -> Vec<Finding> {
     by_type.into_iter().map(finding).collect()
 }
 
+/// Returns the findings about fields that mean something else with Groundwork.
+pub(super) fn fields(
+    installations: &[Installation],
+    items: &[DeployItem],
+    repositories: &[Repository],
+) -> Vec<Finding> {
+    let hidden = installations.iter().filter(|found| found.namespace().as_deref() == Some("kube-system"));
+    let elsewhere = items.iter().filter(|item| {
+        let target = item.spec.target.as_ref().and_then(|target| target.namespace.clone());
+        target.is_some_and(|namespace| !namespace.is_empty() && Some(namespace) != item.namespace())
+    });
+    let continuous = items.iter().filter(|item| {
+        item.spec
+            .config
+            .get()
+            .is_some_and(|config| config.get("continuousReconcile").is_some_and(Value::is_object))
+    });
+    let with_password = repositories.iter().filter(|repository| {
+        let address = repository.spec.git.as_ref().map(|git| git.repo.as_str()).unwrap_or_default();
+        address
+            .split_once("://")
+            .is_some_and(|(_, rest)| rest.split('/').next().is_some_and(|host| host.contains('@')))
+            && address.starts_with("http")
+    });
+    let findings: [(Vec<String>, &str, &str); 4] = [
+        (
+            hidden.map(place).collect(),
+            "Groundwork does not act in the namespace kube-system",
+            "move these Installations to another namespace",
+        ),
+        (
+            elsewhere.map(place).collect(),
+            "items name a Target of another namespace, which fails",
+            "copy the Target to the namespace of the item",
+        ),
+        (
+            continuous.map(place).collect(),
+            "continuousReconcile of items has no effect",
+            "set drift: repair in their configuration (docs/deployers.md)",
+        ),
+        (
+            with_password.map(place).collect(),
+            "Repositories have a user name or password in their address, which is refused",
+            "put it into the Secret of spec.git.secretRef",
+        ),
+    ];
+    let found = findings.into_iter().filter(|(places, ..)| !places.is_empty());
+    found
+        .map(|(places, problem, step)| Finding::new(format!("{problem}: {}", list(&places)), &[step]))
+        .collect()
+}
+
+/// Returns the findings about repositories of components whose type Groundwork does not read.
+pub(super) fn component_repositories(contexts: &[Context], installations: &[Installation]) -> Vec<Finding> {
+    let of_contexts =
+        contexts.iter().filter_map(|context| Some((context.repository_context.get()?, place(context))));
+    let of_installations = installations.iter().filter_map(|installation| {
+        let component = installation.spec.component_descriptor.as_ref()?.reference.as_ref()?;
+        Some((component.repository_context.get()?, place(installation)))
+    });
+    let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (value, user) in of_contexts.chain(of_installations) {
+        if let Some(context) =
+            RepositoryContext::new(value.clone()).filter(|context| context.kind().is_none())
+        {
+            users.entry(context.type_name().to_owned()).or_default().push(user);
+        }
+    }
+    let finding = |(type_name, users): (String, Vec<String>)| {
+        Finding::new(
+            format!("component repositories of the type {type_name:?} are not read: {}", list(&users)),
+            &["push the components to a registry, and name it with the type ociRegistry"],
+        )
+    };
+    users.into_iter().map(finding).collect()
+}
+
 /// Returns the findings about releases whose last step has not ended: namespace, name, status.
 pub(super) fn releases(pending: impl Iterator<Item = (String, String, String)>) -> Vec<Finding> {
     let finding = |(namespace, name, status)| {
@@ -271,9 +351,58 @@ fn list(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+
+    fn read<K: serde::de::DeserializeOwned>(value: Value) -> K {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn fields_with_another_meaning() {
+        let item = |spec: Value| -> DeployItem {
+            read(json!({"metadata": {"name": "i", "namespace": "team"}, "spec": spec}))
+        };
+        let repository = |address: &str| -> Repository {
+            read(
+                json!({"metadata": {"name": "r", "namespace": "team"}, "spec": {"type": "git", "git": {"repo": address}}}),
+            )
+        };
+        let installation = |namespace: &str| -> Installation {
+            read(json!({"metadata": {"name": "a", "namespace": namespace}, "spec": {"blueprint": {}}}))
+        };
+        let fine = fields(
+            &[installation("team")],
+            &[item(json!({"type": "t", "target": {"name": "x", "namespace": "team"}, "config": {}}))],
+            &[repository("https://git.example.org/a@b"), repository("ssh://git@git.example.org/a")],
+        );
+        assert_eq!(fine, []);
+        let found = problems(fields(
+            &[installation("kube-system")],
+            &[
+                item(json!({"type": "t", "target": {"name": "x", "namespace": "other"}})),
+                item(json!({"type": "t", "config": {"continuousReconcile": {"every": "1h"}}})),
+            ],
+            &[repository("https://user:word@git.example.org/a")],
+        ));
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(
+            found.iter().all(|problem| problem.contains(": ") && !problem.contains("word@")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn repositories_of_unknown_types() {
+        let context = |type_name: &str| -> Context {
+            read(
+                json!({"metadata": {"name": "c", "namespace": "team"}, "repositoryContext": {"type": type_name}}),
+            )
+        };
+        let found = problems(component_repositories(&[context("OCIRepository/v1"), context("npm")], &[]));
+        assert_eq!(found, ["component repositories of the type \"npm\" are not read: team/c"]);
+    }
 
     fn problems(findings: impl IntoIterator<Item = Finding>) -> Vec<String> {
         findings.into_iter().map(|finding| finding.problem).collect()
@@ -341,14 +470,16 @@ mod tests {
             installation(
                 "done",
                 json!({"jobID": "1", "jobIDFinished": "1"}),
-                "{{ getOidcKubeconfig 1 2 3 }}",
+                "{{ getServiceAccountKubeconfig 1 2 3 4 }}",
             ),
             installation("new", json!({}), ""),
         ];
         assert_eq!(problems(jobs(&installations)), ["jobs of 1 Installations are running: n/running"]);
         let found = problems(functions(&installations));
         assert!(
-            found.len() == 1 && found[0].contains("getOidcKubeconfig") && found[0].contains("n/done"),
+            found.len() == 1
+                && found[0].contains("getServiceAccountKubeconfig")
+                && found[0].contains("n/done"),
             "{found:?}"
         );
         let item = |name: &str, type_name: &str| -> DeployItem {

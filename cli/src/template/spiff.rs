@@ -1,5 +1,6 @@
 //! `groundwork template spiff`: evaluates the spiff++ language.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -11,7 +12,7 @@ use cap_std::fs::Dir;
 use clap::{Args, ValueEnum};
 use groundwork_budget::TemplateLimits;
 use groundwork_spiff::{
-    Clock, Document, Engine, Error, Features, Files, Output, Randomness, Unresolved, Value,
+    Clock, Document, Engine, Error, Features, Files, HostFunction, Output, Randomness, Unresolved, Value,
 };
 use groundwork_yaml::Position;
 
@@ -53,8 +54,64 @@ pub(super) struct SpiffArguments {
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
+    /// Value that the function `env` returns for a name. May be given several times. Without it,
+    /// the function fails: templates never see the variables of the process.
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+
     #[command(flatten)]
     limits: TemplateLimits,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
+    if name.is_empty() {
+        return Err("the name before = is empty".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Returns the function `env` (`spiff.md` 11.5) for these variables.
+fn environment(variables: &[(String, String)]) -> HostFunction {
+    let variables: BTreeMap<String, String> = variables.iter().cloned().collect();
+    HostFunction::new(move |arguments| {
+        let names: Vec<String> =
+            arguments.iter().enumerate().map(names_of).collect::<Result<Vec<_>, _>>()?.concat();
+        match &names[..] {
+            [] => Err("env takes at least one name".to_owned()),
+            [name] => {
+                let value = variables.get(name);
+                value
+                    .map(|value| Value::string(value.as_str()))
+                    .ok_or_else(|| format!("environment variable '{name}' not set"))
+            }
+            names => Ok(Value::map(
+                names
+                    .iter()
+                    .filter_map(|name| Some((name.as_str(), Value::string(variables.get(name)?.as_str())))),
+            )),
+        }
+    })
+}
+
+/// Returns the names in one argument of `env`: a simple value, or a list of them.
+fn names_of((index, argument): (usize, &Value)) -> Result<Vec<String>, String> {
+    let simple = |value: &Value| match value {
+        Value::String(text) => Some(text.to_string()),
+        Value::Int(number) | Value::Data(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        _ => None,
+    };
+    match argument {
+        Value::Nil => Ok(Vec::new()),
+        Value::List(list) => {
+            let names: Option<Vec<String>> = list.values().map(simple).collect();
+            names.ok_or_else(|| format!("elements of list(arg {index}) to join must be simple values"))
+        }
+        other => simple(other)
+            .map(|name| vec![name])
+            .ok_or_else(|| format!("env argument {index} must be simple value or list")),
+    }
 }
 
 /// Files below a folder. The operating system resolves each path inside of it, links included.
@@ -153,6 +210,10 @@ fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failu
     let engine = match &arguments.root {
         Some(folder) => engine.with_files(Arc::new(RootFiles::open(folder)?)),
         None => engine,
+    };
+    let engine = match arguments.variables.is_empty() {
+        true => engine,
+        false => engine.with_function("env", environment(&arguments.variables)),
     };
     let mut texts = vec![Text::read(template)?];
     for stub in &arguments.stubs {

@@ -204,3 +204,42 @@ spec:
         assert_eq!(run.code, 0, "{import}: {}", run.err);
     }
 }
+
+/// Kubeconfigs that need a cluster have placeholders, and texts that YAML changes are told.
+#[test]
+fn kubeconfigs_and_changed_texts() {
+    let input = r#"
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+stringData: {number: "01234", word: plain}
+---
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Installation
+metadata: {name: app}
+spec:
+  imports: {data: [{name: login, secretRef: {name: login}}]}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          imports: [{name: login, type: data, schema: {}}]
+          deployExecutions:
+          - name: d
+            type: GoTemplate
+            template: |
+              deployItems:
+              - name: item
+                type: landscaper.gardener.cloud/mock
+                config:
+                  kubeconfig: {{ getServiceAccountKubeconfig "robot" "default" 600 (dict "spec" dict) | b64dec | quote }}
+"#;
+    let run = groundwork(&["render", "-"], input);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.contains("current-context: service account default/robot"), "{}", run.out);
+    let told =
+        "data import \"login\": secret default/login is read as YAML, which changes the text of number";
+    assert!(run.err.contains(told) && !run.err.contains("01234,"), "{}", run.err);
+}

@@ -97,3 +97,17 @@ fn files_below_a_root() {
     let run = groundwork(&["template", "spiff", "-"], template);
     assert_eq!(run.code, 1, "{}", run.out);
 }
+
+/// The function `env` sees only the values of the command line.
+#[test]
+fn variables_by_option() {
+    let template = "one: (( env(\"A\") ))\nmany: (( env(\"A\", [\"B\", \"C\"]) ))\n";
+    let run = groundwork(&["template", "spiff", "-", "--env", "A=1 2", "--env", "B=x=y"], template);
+    assert_eq!((run.code, run.out.as_str()), (0, "many:\n  A: 1 2\n  B: x=y\none: 1 2\n"), "{}", run.err);
+    let run = groundwork(&["template", "spiff", "-", "--env", "A=1"], "x: (( env(\"HOME\") ))\n");
+    assert!(run.code == 1 && run.err.contains("environment variable 'HOME' not set"), "{}", run.err);
+    let run = groundwork(&["template", "spiff", "-"], "x: (( env(\"HOME\") ))\n");
+    assert!(run.code == 1 && run.err.contains("no OS operations supported"), "{}", run.err);
+    let run = groundwork(&["template", "spiff", "-", "--env", "=1"], "x: 1\n");
+    assert!(run.code == 2 && run.err.contains("is empty"), "{}", run.err);
+}

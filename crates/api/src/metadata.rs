@@ -22,6 +22,8 @@ pub mod annotation {
     pub const DELETE_IGNORE_SUCCESSORS: &str = "landscaper.gardener.cloud/delete-ignore-successors";
     /// Makes the services ignore the object.
     pub const IGNORE: &str = "landscaper.gardener.cloud/ignore";
+    /// Marks an Installation that a restore makes the services ignore, until the user releases it.
+    pub const HELD: &str = "groundwork.dev/held-by-restore";
     /// `true` on a DataObject or Target of a user: an export may take it over.
     pub const ADOPT: &str = "landscaper.gardener.cloud/adopt";
     /// Decision about a DeployItem whose Target has changed to another cluster: [`MOVE`] or

@@ -18,6 +18,8 @@ pub struct Capabilities {
     /// Limits for all executions of one blueprint together. Its exports, and its data mappings, get
     /// the same limits again.
     pub limits: TemplateLimits,
+    /// True if functions that need a cluster return placeholders, as without a server.
+    pub placeholders: bool,
 }
 
 impl Capabilities {
@@ -28,6 +30,7 @@ impl Capabilities {
             randomness: Some(Arc::new(|buffer| getrandom::fill(buffer).map_err(|error| error.to_string()))),
             deadline: None,
             limits: TemplateLimits::default(),
+            placeholders: false,
         }
     }
 
@@ -35,6 +38,12 @@ impl Capabilities {
     #[must_use]
     pub fn limited(self, limits: TemplateLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Returns the same capabilities, with placeholders for what needs a cluster.
+    #[must_use]
+    pub fn with_placeholders(self) -> Self {
+        Self { placeholders: true, ..self }
     }
 
     /// Returns the same capabilities with a deadline `limit` from now.

@@ -122,8 +122,11 @@ impl<'a> Executions<'a> {
     pub fn new(inputs: ExecutionInputs<'a>, states: States) -> Result<Self, ExecutionError> {
         let blueprint = inputs.blueprint;
         let descriptors = inputs.components.bindings(&blueprint.definition.annotations)?;
-        let functions =
-            HostFunctions { files: Arc::clone(&blueprint.files), components: inputs.components.clone() };
+        let functions = HostFunctions {
+            files: Arc::clone(&blueprint.files),
+            components: inputs.components.clone(),
+            placeholders: inputs.capabilities.placeholders,
+        };
         let engine =
             Engine::new(&blueprint.cache.templates, functions, inputs.capabilities, inputs.show_values);
         let mut standard = vec![("cd", descriptors.descriptor), ("components", descriptors.components)];

@@ -1,6 +1,7 @@
 //! Functions that Landscaper adds to the templates of both languages (`blueprints.md` 5.5, 6.3), on
 //! plain values. The engines only convert arguments and results.
 
+mod clusters;
 mod oci;
 mod resource_reference;
 
@@ -13,23 +14,16 @@ use serde_json::{Map, Value};
 use crate::components::Components;
 use crate::filesystem::Filesystem;
 
+pub(crate) use clusters::ClusterFunction;
 pub(crate) use oci::parse as parse_oci_reference;
-
-/// Functions that need access to a cluster. They are registered but fail when called, so a template
-/// may contain them in a branch that does not run.
-pub(crate) const CLUSTER_FUNCTIONS: [&str; 5] = [
-    "getShootAdminKubeconfig",
-    "getShootAdminKubeconfigWithExpirationTimestamp",
-    "getServiceAccountKubeconfig",
-    "getServiceAccountKubeconfigWithExpirationTimestamp",
-    "getOidcKubeconfig",
-];
 
 /// Data of one rendering that the functions work on.
 #[derive(Debug, Clone)]
 pub(crate) struct HostFunctions {
     pub(crate) files: Arc<Filesystem>,
     pub(crate) components: Components,
+    /// True if kubeconfigs that need a cluster are made up.
+    pub(crate) placeholders: bool,
 }
 
 /// Argument in the common form of both languages.
@@ -43,7 +37,8 @@ pub(crate) enum Argument {
 /// Result of a function, or its error message.
 type Answer<T> = Result<T, String>;
 
-/// Returns the error message for a call of one of the [`CLUSTER_FUNCTIONS`].
+/// Returns the error message for a call of a function that needs a cluster. It is registered, so a
+/// template may contain it in a branch that does not run.
 pub(crate) fn not_available(function: &str) -> String {
     format!("{function} is not available")
 }

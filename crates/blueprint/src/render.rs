@@ -15,7 +15,7 @@ use crate::load::Blueprint;
 use crate::origin::{Origin, Origins};
 use crate::schema::SchemaSource;
 use crate::subinstallations::{
-    DroppedImport, InvalidTemplates, Removal, SiblingGraph, remove_unsatisfied,
+    DroppedImport, InvalidTemplates, Removal, SiblingError, SiblingGraph, remove_unsatisfied,
     validate as validate_subinstallations,
 };
 
@@ -97,7 +97,7 @@ pub enum RenderError {
     /// Errors SUB-001 to SUB-003 (`blueprints.md` 10): static templates, and all templates
     /// together.
     #[error("{message}")]
-    Subinstallations { reason: &'static str, message: String },
+    Subinstallations { reason: &'static str, message: String, is_cycle: bool },
     #[error("unable to template executions: {0}")]
     ExportExecution(ExecutionError),
 }
@@ -204,20 +204,20 @@ fn subinstallations(
 ) -> Result<(Removal, Vec<usize>), RenderError> {
     let outcome = subinstallations_of(request, executions, &imports.values);
     outcome.map_err(|error| match error {
-        RenderError::Subinstallations { reason, message } => {
+        RenderError::Subinstallations { reason, message, is_cycle } => {
             // Names in rendered templates may be values of imports, so the message is redacted.
             let again = |again: &mut Executions<'_>, imports: &Map<String, Value>| match subinstallations_of(
                 request, again, imports,
             )
             .err()?
             {
-                RenderError::Subinstallations { reason: other, message } => {
+                RenderError::Subinstallations { reason: other, message, .. } => {
                     (other == reason).then_some(message)
                 }
                 _ => None,
             };
             let message = executions.withhold(message, &imports.values, again);
-            RenderError::Subinstallations { reason, message }
+            RenderError::Subinstallations { reason, message, is_cycle }
         }
         other => other,
     })
@@ -232,22 +232,27 @@ fn subinstallations_of(
     let definition = &request.blueprint.definition;
     let mut templates =
         executions.subinstallations(imports).map_err(RenderError::SubinstallationExecution)?;
-    let invalid =
-        |message: String| RenderError::Subinstallations { reason: "ValidateSubInstallations", message };
+    let invalid = |message: String, is_cycle: bool| RenderError::Subinstallations {
+        reason: "ValidateSubInstallations",
+        message,
+        is_cycle,
+    };
     templates.extend(request.blueprint.static_templates().map_err(|error| {
         RenderError::Subinstallations {
             reason: "GetInstallationTemplates",
             message: format!("unable to get installation templates of blueprint: {error}"),
+            is_cycle: false,
         }
     })?);
     executions.origins.subinstallations.extend(static_origins(request.blueprint));
     let removal = remove_unsatisfied(&templates, definition, imports);
     let findings = validate_subinstallations(&removal.templates, definition, imports);
     if !findings.is_empty() {
-        return Err(invalid(InvalidTemplates { findings }.to_string()));
+        return Err(invalid(InvalidTemplates { findings }.to_string(), false));
     }
     let order = SiblingGraph::new(&removal.templates).order();
-    Ok((removal, order.map_err(|error| invalid(error.to_string()))?))
+    let order = order.map_err(|error| invalid(error.to_string(), matches!(error, SiblingError::Cycle(_))))?;
+    Ok((removal, order))
 }
 
 /// Returns the origins of the static templates.

@@ -144,7 +144,8 @@ pub(crate) fn execute_within(
     given: &Value,
     state: Option<&str>,
 ) -> Result<Output, TemplateError> {
-    let functions = HostFunctions { files: Arc::new(files.clone()), components: components.clone() };
+    let functions =
+        HostFunctions { files: Arc::new(files.clone()), components: components.clone(), placeholders: false };
     let parsed = ParsedTemplates::default();
     let mut bindings = Bindings::default();
     for (name, value) in given.as_object().unwrap() {

@@ -27,6 +27,29 @@ impl fmt::Display for Reference {
 #[serde(into = "Value", from = "Value")]
 pub struct RepositoryContext(Arc<Value>);
 
+/// Kind of a repository, by whatever name and version its type is written (`components.md` 1.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepositoryKind {
+    Registry,
+    TransportArchive,
+    ComponentArchive,
+    Local,
+    Inline,
+}
+
+impl RepositoryKind {
+    /// Returns the name that Landscaper writes.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Registry => "ociRegistry",
+            Self::TransportArchive => "CommonTransportFormat",
+            Self::ComponentArchive => "ComponentArchive",
+            Self::Local => "local",
+            Self::Inline => "inline",
+        }
+    }
+}
+
 impl RepositoryContext {
     /// Wraps an object unchanged. `null` counts as absent and gives `None`.
     pub fn new(value: Value) -> Option<Self> {
@@ -41,6 +64,19 @@ impl RepositoryContext {
     /// Returns the `type` member; empty if it is absent.
     pub fn type_name(&self) -> &str {
         self.0.get("type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns the kind of the repository; `None` if the type is unknown.
+    pub fn kind(&self) -> Option<RepositoryKind> {
+        let type_name = self.type_name();
+        match type_name.strip_suffix("/v1").unwrap_or(type_name) {
+            "ociRegistry" | "OCIRegistry" | "oci" | "OCI" | "OCIRepository" => Some(RepositoryKind::Registry),
+            "CommonTransportFormat" | "CTF" | "ctf" => Some(RepositoryKind::TransportArchive),
+            "ComponentArchive" => Some(RepositoryKind::ComponentArchive),
+            "local" => Some(RepositoryKind::Local),
+            "inline" => Some(RepositoryKind::Inline),
+            _ => None,
+        }
     }
 
     /// Returns a string member. Its name is compared exactly first, then ignoring case, as
@@ -64,8 +100,8 @@ impl RepositoryContext {
     }
 
     /// Reports whether both contexts describe the same place. It works like equality, but ignores
-    /// the case of a member's name (`components.md` 1.5). Rules of overwrites compare the written
-    /// form instead.
+    /// the case of a member's name, and takes all names of a type as one (`components.md` 1.5).
+    /// Rules of overwrites compare the written form instead.
     pub fn is_same_place(&self, other: &Self) -> bool {
         self.with_canonical_members() == other.with_canonical_members()
     }
@@ -74,6 +110,9 @@ impl RepositoryContext {
         const READ_WITHOUT_CASE: [&str; 2] = ["baseUrl", "filePath"];
         let mut value = (*self.0).clone();
         if let Some(members) = value.as_object_mut() {
+            if let Some(kind) = self.kind() {
+                members.insert("type".to_owned(), kind.as_str().into());
+            }
             for canonical in READ_WITHOUT_CASE {
                 let alias =
                     members.keys().find(|key| *key != canonical && key.eq_ignore_ascii_case(canonical));
@@ -90,10 +129,9 @@ impl RepositoryContext {
 
     /// Returns the name of a mandatory member of this type that is missing.
     pub fn missing_member(&self) -> Option<&'static str> {
-        let type_name = self.type_name();
-        let member = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
-            "ociRegistry" | "OCIRegistry" | "oci" => "baseUrl",
-            "CommonTransportFormat" => "filePath",
+        let member = match self.kind()? {
+            RepositoryKind::Registry => "baseUrl",
+            RepositoryKind::TransportArchive => "filePath",
             _ => return None,
         };
         let is_missing = self.text(member).is_ok_and(|text| text.is_none_or(str::is_empty));

@@ -269,8 +269,8 @@ impl<'a> Resolver<'a> {
         effective: &'b Reference,
     ) -> impl Iterator<Item = (&'b RepositoryContext, Option<&'b str>)> {
         let own = effective.repository.iter().map(|context| (context, None));
-        let rules = self.rules.into_iter().flat_map(|rules| rules.of(&effective.name));
-        own.chain(rules.map(|rule| (&rule.repository, Some(rule.prefix.as_str()))))
+        let rules = self.rules.into_iter().flat_map(|rules| rules.of(&effective.name, &effective.version));
+        own.chain(rules.map(|rule| (&rule.repository, Some(rule.name()))))
     }
 
     fn inline_version(&self, descriptor: &Descriptor, effective: &Reference) -> ComponentVersion {

@@ -1,5 +1,7 @@
 //! Resolvers: further repositories from an OCM configuration (`components.md` 1.6).
 
+use globset::{GlobBuilder, GlobMatcher};
+use groundwork_go::semver::{Constraint, Version};
 use groundwork_yaml as yaml;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,25 +13,91 @@ pub const OCM_CONFIG_KEY: &str = ".ocmconfig";
 
 const GENERIC_TYPE: &str = "generic.config.ocm.software";
 const RESOLVER_TYPE: &str = "ocm.config.ocm.software";
+/// Type of the resolvers with patterns, which OCM recommends since 2025.
+const PATTERN_TYPE: &str = "resolvers.config.ocm.software";
 const USUAL_PRIORITY: i64 = 10;
 
-/// Rule that components with this prefix may be found in `repository`.
+/// Rule that some components may be found in `repository`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResolverRule {
+pub(crate) struct ResolverRule {
+    scope: Scope,
+    priority: i64,
+    pub(crate) repository: RepositoryContext,
+}
+
+/// Components that a rule applies to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Scope {
     /// Whole segments of component names; empty for all components.
-    pub prefix: String,
-    pub priority: i64,
-    pub repository: RepositoryContext,
+    Prefix(String),
+    /// Pattern of names, and the constraint that versions satisfy.
+    Pattern { name: Pattern, versions: Option<String> },
 }
 
 impl ResolverRule {
-    fn applies_to(&self, component: &str) -> bool {
-        match component.strip_prefix(self.prefix.as_str()) {
-            Some(rest) => self.prefix.is_empty() || rest.is_empty() || rest.starts_with('/'),
-            None => false,
+    fn applies_to(&self, component: &str, version: &str) -> bool {
+        match &self.scope {
+            Scope::Prefix(prefix) => match component.strip_prefix(prefix.as_str()) {
+                Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with('/'),
+                None => false,
+            },
+            Scope::Pattern { name, versions } => {
+                name.matcher.is_match(component)
+                    && versions.as_ref().is_none_or(|constraint| satisfies(version, constraint))
+            }
+        }
+    }
+
+    /// Returns the prefix or pattern of the rule, as messages name it.
+    pub(crate) fn name(&self) -> &str {
+        match &self.scope {
+            Scope::Prefix(prefix) => prefix,
+            Scope::Pattern { name, .. } => &name.text,
         }
     }
 }
+
+/// Reports whether a version satisfies a constraint. One that is no semantic version satisfies
+/// none.
+fn satisfies(version: &str, constraint: &str) -> bool {
+    match (Version::parse(version), Constraint::parse(constraint)) {
+        (Ok(version), Ok(constraint)) => constraint.accepts(&version),
+        _ => false,
+    }
+}
+
+/// Pattern of component names. `*` stands for any text, with slashes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Pattern {
+    text: String,
+    matcher: GlobMatcher,
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = globset::Error;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        // A rule without a pattern applies to all components.
+        let glob = if text.is_empty() { "*" } else { &text };
+        let matcher = GlobBuilder::new(glob).literal_separator(false).build()?.compile_matcher();
+        Ok(Self { text, matcher })
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.text
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
 
 /// Repositories to try after the one of the reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +134,13 @@ impl ResolverRules {
         Ok((Self { rules: reader.rules }, reader.warnings))
     }
 
-    /// Returns the rules that apply to a component, in the order in which they are tried.
-    pub fn of<'a>(&'a self, component: &'a str) -> impl Iterator<Item = &'a ResolverRule> {
-        self.rules.iter().filter(move |rule| rule.applies_to(component))
+    /// Returns the rules that apply to a component version, in the order in which they are tried.
+    pub(crate) fn of<'a>(
+        &'a self,
+        component: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a ResolverRule> {
+        self.rules.iter().filter(move |rule| rule.applies_to(component, version))
     }
 }
 
@@ -81,7 +153,7 @@ struct Reader {
 impl Reader {
     fn document(&mut self, document: &Map<String, Value>) -> Result<(), OcmConfigError> {
         match type_name(document) {
-            RESOLVER_TYPE => self.part(document, ""),
+            RESOLVER_TYPE | PATTERN_TYPE => self.part(document, ""),
             GENERIC_TYPE => {
                 for (index, part) in list(document, "configurations", "configurations")?.iter().enumerate() {
                     let path = format!("configurations[{index}]");
@@ -99,14 +171,15 @@ impl Reader {
     }
 
     fn part(&mut self, part: &Map<String, Value>, path: &str) -> Result<(), OcmConfigError> {
-        match type_name(part) {
-            RESOLVER_TYPE => {}
+        let rule_of = match type_name(part) {
+            RESOLVER_TYPE => prefix_rule,
+            PATTERN_TYPE => pattern_rule,
             GENERIC_TYPE => return self.document(part),
             other => {
                 self.ignored(&format!("{path}type {other:?}"));
                 return Ok(());
             }
-        }
+        };
         for member in part.keys().filter(|member| !["type", "resolvers"].contains(&member.as_str())) {
             self.ignored(&format!("{path}{member}"));
         }
@@ -118,35 +191,63 @@ impl Reader {
     }
 
     fn ignored(&mut self, what: &str) {
-        self.warnings
-            .push(format!("{what} is ignored: only resolvers of type {RESOLVER_TYPE} are supported"));
+        self.warnings.push(format!(
+            "{what} is ignored: only resolvers of the types {RESOLVER_TYPE} and {PATTERN_TYPE} are supported"
+        ));
     }
 }
 
-fn rule_of(rule: &Value, path: &str) -> Result<ResolverRule, OcmConfigError> {
+fn prefix_rule(rule: &Value, path: &str) -> Result<ResolverRule, OcmConfigError> {
     let rule = rule.as_object().ok_or_else(|| field(path, "a map is expected"))?;
-    let prefix = match rule.get("prefix") {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(prefix)) => prefix.clone(),
-        Some(_) => return Err(field(&format!("{path}.prefix"), "a text is expected")),
-    };
+    let prefix = optional_text(rule, "prefix", path)?.unwrap_or_default();
     let priority = match rule.get("priority") {
         None | Some(Value::Null) => USUAL_PRIORITY,
         Some(priority) => {
             priority.as_i64().ok_or_else(|| field(&format!("{path}.priority"), "an integer is expected"))?
         }
     };
+    Ok(ResolverRule { scope: Scope::Prefix(prefix), priority, repository: repository(rule, path)? })
+}
+
+/// Returns a rule with a pattern. All of them have the same priority, so they keep their order.
+fn pattern_rule(rule: &Value, path: &str) -> Result<ResolverRule, OcmConfigError> {
+    let rule = rule.as_object().ok_or_else(|| field(path, "a map is expected"))?;
+    let name = optional_text(rule, "componentNamePattern", path)?.unwrap_or_default();
+    let name = Pattern::try_from(name).map_err(|_| {
+        field(&format!("{path}.componentNamePattern"), "a pattern such as example.org/* is expected")
+    })?;
+    let versions = optional_text(rule, "versionConstraint", path)?.filter(|versions| !versions.is_empty());
+    if versions.as_ref().is_some_and(|versions| Constraint::parse(versions).is_err()) {
+        let problem = "a constraint such as \">=1.0.0 <2.0.0\" is expected";
+        return Err(field(&format!("{path}.versionConstraint"), problem));
+    }
+    let scope = Scope::Pattern { name, versions };
+    Ok(ResolverRule { scope, priority: USUAL_PRIORITY, repository: repository(rule, path)? })
+}
+
+fn optional_text(
+    rule: &Map<String, Value>,
+    member: &str,
+    path: &str,
+) -> Result<Option<String>, OcmConfigError> {
+    match rule.get(member) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(field(&format!("{path}.{member}"), "a text is expected")),
+    }
+}
+
+fn repository(rule: &Map<String, Value>, path: &str) -> Result<RepositoryContext, OcmConfigError> {
     let repository = rule.get("repository").filter(|repository| repository.is_object()).cloned();
-    let repository = repository
+    repository
         .and_then(RepositoryContext::new)
-        .ok_or_else(|| field(&format!("{path}.repository"), "a map with a type is expected"))?;
-    Ok(ResolverRule { prefix, priority, repository })
+        .ok_or_else(|| field(&format!("{path}.repository"), "a map with a type is expected"))
 }
 
 /// Returns the type of a configuration without its version.
 fn type_name(part: &Map<String, Value>) -> &str {
     let name = part.get("type").and_then(Value::as_str).unwrap_or_default();
-    name.strip_suffix("/v1").unwrap_or(name)
+    name.strip_suffix("/v1").or_else(|| name.strip_suffix("/v1alpha1")).unwrap_or(name)
 }
 
 fn list<'a>(part: &'a Map<String, Value>, member: &str, path: &str) -> Result<&'a [Value], OcmConfigError> {

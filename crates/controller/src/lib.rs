@@ -50,6 +50,7 @@ mod service;
 mod shared_delivery;
 mod sources;
 mod takeover;
+mod webhooks;
 mod worker;
 mod workers;
 
@@ -70,4 +71,5 @@ pub use sources::{SourceChanges, Sources, sources};
 pub use takeover::{
     LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments, originals_at_work,
 };
+pub use webhooks::look_for_webhooks;
 pub use workers::{WorkError, Workers};

@@ -28,6 +28,15 @@ fn is_export_of(secret: &Secret, item: &DeployItem) -> bool {
         .any(|owner| owner.kind == DeployItem::KIND && Some(&owner.uid) == uid.as_ref())
 }
 
+/// Reports whether a Secret has lost its owner, an item of this name, as after a restored backup.
+/// The label shows that a deployer wrote it.
+fn is_left_export_of(secret: &Secret, item: &DeployItem) -> bool {
+    let holds = secret.labels().get(label::HOLDS).is_some_and(|holds| holds == label::HOLDS_EXPORTS);
+    let is_dead = |owner: &OwnerReference| owner.kind == DeployItem::KIND && owner.name == item.name_any();
+    let is_default = secret.name_any() == format!("{}-export", item.name_any());
+    holds && is_default && secret.owner_references().iter().all(is_dead)
+}
+
 /// Deletes the export Secret of an item. Other users can write the status, which may therefore name
 /// any Secret: only one that belongs to the item is deleted.
 pub(crate) async fn delete_export(item: &DeployItem, objects: &Objects) -> Result<(), ApiError> {
@@ -96,10 +105,11 @@ pub(crate) async fn write_export(
         }
     }
     if let Some(found) = found {
-        if !is_export_of(&found, item) {
+        let is_own = is_export_of(&found, item);
+        if !is_own && !is_left_export_of(&found, item) {
             return Ok(None);
         }
-        if found.data != secret.data {
+        if !is_own || found.data != secret.data {
             secret.metadata.resource_version = found.resource_version();
             objects.replace(&secret).await?;
         }

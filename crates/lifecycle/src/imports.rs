@@ -171,11 +171,13 @@ impl ImportedNames {
 /// would be read.
 ///
 /// Every problem is reported, and no message shows a value (`installations.md` 5.3, check 3).
+/// `warnings` receives sentences about texts that YAML reads differently.
 pub(crate) fn load(
     installation: &Installation,
     scope: &str,
     objects: &dyn ImportedObjects,
     given: &BTreeMap<String, Value>,
+    warnings: &mut Vec<String>,
 ) -> Result<Supplied, Vec<String>> {
     let namespace = installation.namespace().unwrap_or_default();
     let loader = Loader { objects, namespace, scope };
@@ -183,7 +185,8 @@ pub(crate) fn load(
     let mut problems = Vec::new();
     for import in installation.spec.data_imports().iter().filter(|import| !given.contains_key(&import.name)) {
         match loader.data(import) {
-            Ok(value) => {
+            Ok(Read { value, changed }) => {
+                warnings.extend(changed.map(|changed| format!("data import {:?}: {changed}", import.name)));
                 supplied.data.insert(import.name.clone(), value);
             }
             Err(problem) => problems.push(format!("data import {:?}: {problem}", import.name)),
@@ -208,11 +211,12 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn data(&self, import: &DataImport) -> Result<Value, String> {
+    fn data(&self, import: &DataImport) -> Result<Read, String> {
         if let Some(data_ref) = import.data_ref.as_deref().filter(|name| !name.is_empty()) {
             let name = object_name(self.scope, data_ref);
             let object = self.objects.data_object(&name);
-            return object.map(|object| object.data.into_value().unwrap_or_default()).ok_or_else(|| {
+            let value = object.map(|object| object.data.into_value().unwrap_or_default());
+            return value.map(|value| Read { value, changed: None }).ok_or_else(|| {
                 format!(
                     "unable to fetch data object {name} ({data_ref}): not found in namespace {}",
                     self.namespace
@@ -299,9 +303,17 @@ fn label_of<'t>(target: &'t Target, name: &str) -> Option<&'t str> {
     target.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }
 
+/// Value of a data import.
+struct Read {
+    value: Value,
+    /// Sentence about the entries that YAML reads differently from their text.
+    changed: Option<String>,
+}
+
 /// Parses one entry as YAML, or all entries as a map of YAML values.
-fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Value, String> {
-    let parse = |key: &str, bytes: &[u8]| {
+fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Read, String> {
+    let mut changed: Vec<String> = Vec::new();
+    let mut parse = |key: &str, bytes: &[u8]| -> Result<Value, String> {
         // Bytes that are not UTF-8 are an error: a lossy conversion would change the value
         // silently.
         let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -310,16 +322,70 @@ fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Value, 
                 error.valid_up_to()
             )
         })?;
-        yaml::from_str(text).map_err(|error| format!("key {key} in {place} is not valid YAML: {error}"))
+        let value = yaml::from_str(text)
+            .map_err(|error| format!("key {key} in {place} is not valid YAML: {error}"))?;
+        if reads_differently(&value, text) {
+            changed.push(key.to_owned());
+        }
+        Ok(value)
     };
-    match key {
+    let value = match key {
         Some(key) => {
             let bytes = entries.get(key).ok_or_else(|| format!("key {key} in {place} does not exist"))?;
-            parse(key, bytes)
+            parse(key, bytes)?
         }
         None => {
             let entry = |(key, bytes): (&String, &Vec<u8>)| Ok((key.clone(), parse(key, bytes)?));
-            entries.iter().map(entry).collect::<Result<Map<_, _>, String>>().map(Value::Object)
+            Value::Object(entries.iter().map(entry).collect::<Result<Map<_, _>, String>>()?)
+        }
+    };
+    let changed = (!changed.is_empty()).then(|| {
+        format!(
+            "{place} is read as YAML, which changes the text of {}: lines are joined, and numbers and words such as yes \
+             become values; put the text into quotes to keep it",
+            changed.join(", ")
+        )
+    });
+    Ok(Read { value, changed })
+}
+
+/// Reports whether the value of an entry is another than its text. Maps and lists are meant as
+/// YAML, and so is a text in quotes.
+fn reads_differently(value: &Value, text: &str) -> bool {
+    let text = text.trim();
+    match value {
+        Value::Object(_) | Value::Array(_) => false,
+        Value::String(read) => read.trim() != text && !text.starts_with(['"', '\'', '|', '>']),
+        Value::Null => !["", "null", "~"].contains(&text),
+        scalar => scalar.to_string() != text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_yaml_changes() {
+        let read = |text: &str| reads_differently(&yaml::from_str(text).unwrap(), text);
+        for same in [
+            "word",
+            "two words\n",
+            "42",
+            "true",
+            "{a: 1}",
+            "- a\n- b",
+            "'01234'",
+            "|\n  a\n  b\n",
+            "",
+            "null",
+        ] {
+            assert!(!read(same), "{same}");
+        }
+        for changed in
+            ["-----BEGIN KEY-----\nabc\n-----END KEY-----\n", "01234", "1e5", "yes", "1.10", "a # b", "# b"]
+        {
+            assert!(read(changed), "{changed}");
         }
     }
 }

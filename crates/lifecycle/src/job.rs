@@ -11,8 +11,8 @@ mod signature;
 use std::collections::BTreeMap;
 
 use groundwork_api::{
-    ComponentVersionOverwrites, Context, DeployItem, Execution, Installation, InstallationTemplate,
-    ResourceExt as _, item_type,
+    ComponentVersionOverwrites, Context, DeployItem, ErrorCode, Execution, Installation,
+    InstallationTemplate, ResourceExt as _, item_type,
 };
 use groundwork_blueprint::{
     Blueprint, Capabilities, ChildError, Components, DroppedImport, Excerpt, ExportRequest, ExportValues,
@@ -447,7 +447,9 @@ fn load_imports(
         blueprint.declares_import(name) || imports.any(|import| import.name == name)
     };
     given.retain(|name, _| is_imported(name));
-    let loaded = imports::load(inputs.installation, inputs.scope, inputs.objects, &given);
+    let mut warnings = Vec::new();
+    let loaded = imports::load(inputs.installation, inputs.scope, inputs.objects, &given, &mut warnings);
+    outcome.warnings.extend(warnings.into_iter().map(Warning::from));
     let mut supplied = loaded.map_err(|problems| {
         let message = problems.join("; ");
         outcome.conditions.push(imports_invalid(message.clone()));
@@ -542,7 +544,11 @@ fn render_error(error: &RenderError) -> JobError {
         }
         RenderError::ExportExecution(_) => Reason::RenderExportExecutions,
     };
-    let cause = OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &step), error);
+    let mut cause =
+        OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &step), error);
+    if matches!(error, RenderError::Subinstallations { is_cycle: true, .. }) {
+        cause.codes = vec![ErrorCode::CyclicDependencies];
+    }
     JobError { cause, excerpts: blueprint::template_excerpts(error) }
 }
 

@@ -25,6 +25,7 @@ mod message;
 mod names;
 mod objects;
 pub mod overview;
+mod ownership;
 mod phase;
 mod prepare;
 mod protocol;
@@ -55,6 +56,7 @@ pub use names::{
     parent_name, scope_name, state_secret_name,
 };
 pub use objects::{assumed_context, deploy_items, execution};
+pub use ownership::{Ownership, ownership};
 pub use prepare::{
     Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare,
     state_of,

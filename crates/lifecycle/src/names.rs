@@ -4,9 +4,11 @@ use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
 use groundwork_api::kubernetes::is_dns_subdomain;
-use groundwork_api::{Installation, Kind as _, ObjectMeta, OwnerReference};
+use groundwork_api::{Installation, ObjectMeta, OwnerReference};
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
+
+use crate::ownership::is_kind;
 
 /// Limit for object names, because some of them become values of labels, for example on pods.
 const LONGEST_NAME: usize = 63;
@@ -55,8 +57,7 @@ pub fn parent_name(installation: &Installation) -> Option<&str> {
 
 /// Reports whether an owner is an Installation, in any API version.
 pub(crate) fn is_installation(owner: &OwnerReference) -> bool {
-    let group = owner.api_version.split_once('/').map(|(group, _)| group);
-    owner.kind == Installation::KIND && group == Some(Installation::GROUP)
+    is_kind::<Installation>(owner)
 }
 
 /// Returns the name of the Secret that stores the state of an execution (`blueprints.md` 4.6).

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use groundwork_api::metadata::{FINALIZER, annotation, label};
 use groundwork_api::{
     Context, DEFAULT_CONTEXT, DeployItem, DeployItemSpec, DeployItemTemplate, Execution, ExecutionSpec,
-    Installation, InstallationSpec, Kind, KubeResource, List, ObjectMeta, OwnerReference,
+    Installation, InstallationSpec, Kind, KubeResource, List, ObjectMeta, OwnerReference, ResourceExt,
 };
 
 use groundwork_blueprint::{ChildMetadata, child_object_name};
@@ -14,6 +14,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::names::{deploy_item_name, state_secret_name, subinstallation_suffix};
+use crate::ownership::{Ownership, ownership, take_over};
 
 /// Returns the Execution that contains the deploy items of an Installation.
 pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
@@ -142,6 +143,18 @@ fn inherited_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     let inherited =
         annotations.filter(|(name, value)| *name == annotation::CACHE_HELM_CHARTS && *value == "true");
     inherited.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns an object that has lost its owner with `owner` as its controller; `None` for any other
+/// object, and for one that is being deleted.
+pub(crate) fn taken_over<K: ResourceExt + Clone, O: Kind + KubeResource>(object: &K, owner: &O) -> Option<K> {
+    let is_left = ownership(object.meta(), owner) == Ownership::Left;
+    if !is_left || object.meta().deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut taken = object.clone();
+    take_over(taken.meta_mut(), owned_by(owner).owner_references.as_deref());
+    Some(taken)
 }
 
 /// Returns metadata with a finalizer and, for an owner that exists in a cluster, the controller

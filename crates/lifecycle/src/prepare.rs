@@ -68,7 +68,6 @@ pub struct Completion {
     pub imports_hash: String,
     /// Changed states of executions, then exports.
     pub(crate) products: Vec<Product>,
-    pub(crate) has_exports: bool,
 }
 
 /// Object that stores a computed value.
@@ -220,7 +219,6 @@ pub fn complete(inputs: &Inputs<'_>, own: &OwnScope) -> Result<Completion, Unrea
     }
     let mut products = changed_states(installation, inputs.states, &outcome.states);
     let exports = data::export_objects(installation, inputs.scope, &job_id, &outcome.exports);
-    let has_exports = !exports.is_empty();
     if outcome.error.is_none() {
         products.extend(exports.into_iter().map(Product::Export));
     }
@@ -231,7 +229,6 @@ pub fn complete(inputs: &Inputs<'_>, own: &OwnScope) -> Result<Completion, Unrea
         warnings: outcome.warnings,
         job_id,
         products,
-        has_exports,
     })
 }
 
@@ -244,6 +241,17 @@ fn changed_states(installation: &Installation, before: Option<&States>, now: &St
     let changed =
         now.iter().filter(|(key, state)| before.and_then(|before| before.get(*key)) != Some(*state));
     changed.map(|(key, state)| Product::State(objects::state_secret(installation, key, state))).collect()
+}
+
+/// Adds unchanged states, so that their Secrets are written with the Installation as owner.
+fn take_over_states(products: &mut Vec<Product>, installation: &Installation, left: &States) {
+    for (key, state) in left {
+        let secret = objects::state_secret(installation, key, state);
+        let is_same = |product: &Product| matches!(product, Product::State(other) if other.metadata.name == secret.metadata.name);
+        if !products.iter().any(is_same) {
+            products.insert(0, Product::State(secret));
+        }
+    }
 }
 
 /// Returns the state in a Secret, or `None` if the Secret has none.
@@ -273,6 +281,11 @@ impl Prepared {
         }
     }
 
+    /// Adds the Secrets of states that have lost their owner, with this Installation as owner.
+    pub fn take_over_states(&mut self, installation: &Installation, left: &States) {
+        take_over_states(&mut self.products, installation, left);
+    }
+
     /// Reports whether all objects to write are in this namespace. A job writes to no other
     /// namespace, so a caller can check a result that it received from another process.
     pub fn is_within(&self, namespace: &str) -> bool {
@@ -293,8 +306,12 @@ impl Completion {
             warnings: Vec::new(),
             imports_hash: String::new(),
             products: Vec::new(),
-            has_exports: false,
         }
+    }
+
+    /// Does the same as [`Prepared::take_over_states`].
+    pub fn take_over_states(&mut self, installation: &Installation, left: &States) {
+        take_over_states(&mut self.products, installation, left);
     }
 
     /// Reports the same as [`Prepared::is_within`].

@@ -85,6 +85,7 @@ reasons! {
     CheckImportsHash "CheckImportsHash",
     CreateOrUpdateExports "CreateOrUpdateExports",
     Deleting "Deleting",
+    OwnerGone "OwnerGone",
     UndeletedSubobjects "UndeletedSubobjects",
 
     // Reasons about siblings.

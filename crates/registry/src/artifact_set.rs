@@ -18,12 +18,15 @@ const BLOCK: u64 = 512;
 const LARGEST_MANIFEST: u64 = 4 << 20;
 const INDEX_FILES: [&str; 2] = ["index.json", "artifact-descriptor.json"];
 
+/// Type of an OCI image layout in an archive, without the suffixes for packing.
+const LAYOUT: &str = "application/vnd.ocm.software.oci.layout.v1";
+
 /// Reports whether content of this media type is an artifact packed into an archive.
 pub(crate) fn is_packed(media_type: &str) -> bool {
     let packed = media_type.strip_suffix("+gzip").unwrap_or(media_type);
     packed
         .strip_suffix("+tar")
-        .is_some_and(|artifact| artifact::is_manifest_type(&format!("{artifact}+json")))
+        .is_some_and(|artifact| artifact == LAYOUT || artifact::is_manifest_type(&format!("{artifact}+json")))
 }
 
 /// Returns the digest, in hex, of the manifest of an artifact stored beside its component. Returns
@@ -92,7 +95,7 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
         _ => malformed(address.to_owned(), &format!("the archive is not an artifact set: {error}")),
     };
     let mut archive = unpacked(blob.body).map_err(broken)?;
-    let (mut index, mut documents) = (None, Vec::new());
+    let (mut index, mut documents) = (None, Documents::default());
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
@@ -105,8 +108,8 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
         entry.by_ref().take(LARGEST_MANIFEST).read_to_end(&mut content).map_err(broken)?;
         if is_index {
             index = Some(content);
-        } else if documents.len() < MOST_LAYERS {
-            documents.push(Digest::of(&content));
+        } else {
+            documents.add(&content);
         }
     }
     // Read to the end, where the blob compares its own digest.
@@ -115,14 +118,55 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
     let index: Value = serde_json::from_slice(&index.ok_or_else(|| wrong("it has no index.json"))?)
         .map_err(|_| wrong("its index.json is not JSON"))?;
     let main = index.pointer("/annotations/software.ocm~1main").and_then(Value::as_str);
-    let only = match index.get("manifests").and_then(Value::as_array).map(Vec::as_slice) {
-        Some([only]) => only.get("digest").and_then(Value::as_str),
-        _ => None,
+    let listed = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
+    let listed = listed.filter_map(|entry| entry.get("digest")?.as_str().and_then(Digest::parse));
+    let main = match main {
+        Some(main) => Digest::parse(main),
+        None => documents.only_top_of(listed),
     };
-    let main = main.or(only).and_then(Digest::parse);
-    match main.filter(|digest| documents.contains(digest)) {
+    match main.filter(|digest| documents.digests.contains(digest)) {
         Some(digest) => Ok(digest.hex().to_owned()),
-        None => Err(wrong("its index.json does not refer to a manifest in the archive")),
+        None => Err(wrong("its index.json does not refer to exactly one manifest in the archive")),
+    }
+}
+
+/// Small blobs of an archive: manifests, indexes and configs.
+#[derive(Default)]
+struct Documents {
+    digests: Vec<Digest>,
+    /// Digests of the manifests that indexes in the archive name.
+    named: Vec<Digest>,
+    /// Digests of manifests that are about another one, such as a signature.
+    referrers: Vec<Digest>,
+}
+
+impl Documents {
+    fn add(&mut self, content: &[u8]) {
+        if self.digests.len() >= MOST_LAYERS {
+            return;
+        }
+        let digest = Digest::of(content);
+        if let Ok(Value::Object(document)) = serde_json::from_slice::<Value>(content) {
+            if document.get("subject").is_some_and(Value::is_object) {
+                self.referrers.push(digest.clone());
+            }
+            let parts = document.get("manifests").and_then(Value::as_array).into_iter().flatten();
+            let parts = parts.filter_map(|part| part.get("digest")?.as_str().and_then(Digest::parse));
+            self.named.extend(parts.take(MOST_LAYERS));
+        }
+        self.digests.push(digest);
+    }
+
+    /// Returns the one entry of an OCI image layout that is neither a part of another entry nor
+    /// about another one; `None` if there are several.
+    fn only_top_of(&self, listed: impl Iterator<Item = Digest>) -> Option<Digest> {
+        let mut tops: Vec<Digest> = Vec::new();
+        for digest in listed {
+            if !self.named.contains(&digest) && !self.referrers.contains(&digest) && !tops.contains(&digest) {
+                tops.push(digest);
+            }
+        }
+        if tops.len() == 1 { tops.pop() } else { None }
     }
 }
 
@@ -263,20 +307,22 @@ mod tests {
         for (files, problem) in [
             (
                 vec![("index.json", only.as_bytes()), (flat.as_str(), altered)],
-                "does not refer to a manifest in the archive",
+                "does not refer to exactly one manifest in the archive",
             ),
-            (vec![("index.json", only.as_bytes())], "does not refer to a manifest in the archive"),
+            (vec![("index.json", only.as_bytes())], "does not refer to exactly one manifest in the archive"),
             (vec![(flat.as_str(), &manifest[..])], "has no index.json"),
             (vec![("index.json", &b"x"[..])], "is not JSON"),
             (
                 vec![("index.json", &br#"{"manifests": []}"#[..])],
-                "does not refer to a manifest in the archive",
+                "does not refer to exactly one manifest in the archive",
             ),
         ] {
             let error = digest(&files).unwrap_err();
             assert!(error.contains(problem), "{error}");
         }
         assert!(main_digest(Blob::from_bytes("", vec![7; 2000]), "set").is_err());
+        assert!(is_packed("application/vnd.ocm.software.oci.layout.v1+tar"));
+        assert!(is_packed("application/vnd.ocm.software.oci.layout.v1+tar+gzip"));
         assert!(
             is_packed("application/vnd.oci.image.manifest.v1+tar+gzip")
                 && is_packed("application/vnd.oci.image.index.v1+tar")

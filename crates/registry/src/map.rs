@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError, RepositoryKind};
 use groundwork_yaml::{self as yaml, Content, Node, Step};
 
 use crate::artifact::DESCRIPTOR_FILE;
@@ -24,10 +24,6 @@ use crate::ctf::{Ctf, CtfRepository, INDEX_FILE};
 use crate::flat::Flat;
 use crate::tree::malformed;
 use crate::tree::{Stamp, Tree, stamp};
-
-/// Types of repository contexts that exist (`components.md` 1.5), without their version suffix.
-const KNOWN_TYPES: [&str; 7] =
-    ["ociRegistry", "OCIRegistry", "oci", "CommonTransportFormat", "ComponentArchive", "local", "inline"];
 
 /// Actual location of the component versions of a repository context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,9 +251,8 @@ fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files
             return Ok(Files::Registry(crate::oci::Client::new(registry)?));
         }
     };
-    let type_name = context.type_name();
-    let is_flat = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
-        "local" | "ComponentArchive" => true,
+    let is_flat = match context.kind() {
+        Some(RepositoryKind::Local | RepositoryKind::ComponentArchive) => true,
         _ => tree.file(INDEX_FILE)?.is_none() && tree.file(DESCRIPTOR_FILE)?.is_some(),
     };
     Ok(if is_flat { Files::Flat(Arc::new(Flat::new(tree)?)) } else { Files::Ctf(Arc::new(Ctf::new(tree))) })
@@ -400,11 +395,7 @@ impl RepositoryMap {
         keyring: &Arc<crate::oci::Keyring>,
         allowance: &crate::oci::Allowance,
     ) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let type_name = context.type_name();
-        let is_registry = matches!(
-            type_name.strip_suffix("/v1").unwrap_or(type_name),
-            "ociRegistry" | "OCIRegistry" | "oci"
-        );
+        let is_registry = context.kind() == Some(RepositoryKind::Registry);
         match (&self.network, self.entry(context)) {
             (_, Some(entry)) => entry.repository_within(context, allowance),
             (Some(network), None) if is_registry && context.missing_member().is_none() => {
@@ -421,7 +412,7 @@ impl Repositories for RepositoryMap {
             return entry.repository(context);
         }
         let type_name = context.type_name();
-        if !KNOWN_TYPES.contains(&type_name.strip_suffix("/v1").unwrap_or(type_name)) {
+        if context.kind().is_none() {
             return Err(RepositoryError::UnknownType { type_name: type_name.to_owned() });
         }
         if let Some(member) = context.missing_member() {

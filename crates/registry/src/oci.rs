@@ -25,6 +25,7 @@ mod kept;
 mod keyring;
 mod memory;
 mod network;
+mod ocm_credentials;
 mod peers;
 mod push;
 

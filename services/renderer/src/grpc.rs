@@ -160,7 +160,7 @@ impl Service {
                 Progress::Done(answer) => return Ok(Response::new(answer)),
                 Progress::Lacks(UnreadStates(keys)) => {
                     let read = inputs::states(&gathered.material.installation, &keys, &self.objects).await;
-                    gathered.material.states = Some(read.map_err(unavailable)?);
+                    gathered.material.states = Some(read.map_err(unavailable)?.states);
                 }
             }
         }

@@ -193,9 +193,10 @@ impl Handler for Installations {
         let known = self.trees().remove(request.key);
         let known = known.map(|tree| if request.reads_anew { tree.forget() } else { tree });
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
-        let still_looks = tree.goes_on && tree.looks_for_left_items;
+        let still_looks = tree.goes_on && tree.looks_for_left;
         outdate(&mut tree, &request, &self.relations());
-        tree.looks_for_left_items = still_looks || request.reads_anew || has_left_items(&request);
+        tree.has_unstarted = self.relations().has_unstarted(request.key);
+        tree.looks_for_left = still_looks || request.reads_anew || has_left(&request);
         let mut scribe = self.journal.scribe(request.key);
         narration::tell_events(&mut scribe, request.changed);
         match self.run_steps(&mut tree, &request, &mut scribe).await {
@@ -502,13 +503,19 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
     });
 }
 
-/// Returns true if an event reports an item that is being deleted without a job. The end of an
-/// Execution does not count: every deletion has it, so items would be listed each time.
-fn has_left_items(request: &ReconcileRequest<'_>) -> bool {
-    let mut items = request.changed.iter().filter(|(object, _)| object.kind.plural() == DeployItem::PLURAL);
-    items.any(|(item, _)| {
-        let snapshot = request.index.get(item);
-        snapshot.is_some_and(|item| item.is_deleting() && !view::DeployItem(&item).job().is_running())
+/// Returns true if an event reports an Execution or an item that is being deleted without a job.
+/// The end of an Execution does not count: every deletion has it, so items would be listed each
+/// time.
+fn has_left(request: &ReconcileRequest<'_>) -> bool {
+    request.changed.iter().any(|(object, _)| {
+        let Some(snapshot) = request.index.get(object).filter(|found| found.is_deleting()) else {
+            return false;
+        };
+        match object.kind.plural() {
+            Execution::PLURAL => !view::Execution(&snapshot).job().is_running(),
+            DeployItem::PLURAL => !view::DeployItem(&snapshot).job().is_running(),
+            _ => false,
+        }
     })
 }
 

@@ -11,8 +11,8 @@ use groundwork_blueprint::{Capabilities, States, TemplateLimits};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_lifecycle::machine::Tree;
 use groundwork_lifecycle::{
-    ImportedNames, ObjectSet, OwnNames, OwnScope, SOURCE_TYPE_IMPORT, ScopedObject, item_exports,
-    living_scope, state_of, state_secret_name,
+    ImportedNames, ObjectSet, OwnNames, OwnScope, Ownership, SOURCE_TYPE_IMPORT, ScopedObject, item_exports,
+    living_scope, ownership, state_of, state_secret_name,
 };
 use k8s_openapi::api::core::v1::Secret;
 
@@ -84,20 +84,35 @@ async fn passed_on(
     objects.list::<Target>(namespace, &labels).await
 }
 
+/// Stored states of an Installation's executions.
+#[derive(Debug, Default)]
+pub(crate) struct StoredStates {
+    pub(crate) states: States,
+    /// States whose Secrets have lost their owner, as after a restored backup.
+    pub(crate) left: States,
+}
+
 /// Reads the stored state of an Installation's executions under these keys (`blueprints.md` 4.6).
 pub(crate) async fn states(
     installation: &Installation,
     keys: &[String],
     objects: &Objects,
-) -> Result<States, ApiError> {
+) -> Result<StoredStates, ApiError> {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let name = installation.name_any();
-    let mut states = States::new();
+    let mut stored = StoredStates::default();
     for key in keys {
         let secret = objects.get::<Secret>(namespace, &state_secret_name(&name, key)).await?;
-        states.extend(secret.as_ref().and_then(state_of).map(|state| (key.clone(), state)));
+        let Some((secret, state)) = secret.and_then(|secret| state_of(&secret).map(|state| (secret, state)))
+        else {
+            continue;
+        };
+        if ownership(&secret.metadata, installation) == Ownership::Left {
+            stored.left.insert(key.clone(), state.clone());
+        }
+        stored.states.insert(key.clone(), state);
     }
-    Ok(states)
+    Ok(stored)
 }
 
 /// Reads the objects in an Installation's own scope except the copies of its imports: the exports

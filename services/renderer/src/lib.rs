@@ -33,12 +33,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::{FutureExt, TryFutureExt};
-use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
+use groundwork_api::{
+    BlueprintDefinition, DataObject, DeployItem, Duration, Execution, InlineBlueprint, Installation,
+    InstallationSpec, ObjectMeta, Target,
+};
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
+    ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments, look_for_webhooks,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
@@ -140,6 +143,16 @@ impl Default for Settings {
     }
 }
 
+/// Returns an Installation for a look at the webhooks of a cluster, which is never stored.
+fn probe() -> Installation {
+    let metadata = ObjectMeta { name: Some("groundwork-look".to_owned()), ..ObjectMeta::default() };
+    let filesystem = serde_json::json!({"blueprint.yaml": ""}).into();
+    let inline = Some(InlineBlueprint { filesystem });
+    let blueprint = BlueprintDefinition { inline, ..BlueprintDefinition::default() };
+    let spec = InstallationSpec { blueprint, ..InstallationSpec::default() };
+    Installation { metadata, spec, ..Installation::default() }
+}
+
 /// Reason why the renderer cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -238,6 +251,8 @@ impl Renderer {
             .takeover
             .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
             .await?;
+        let (client, namespaces) = (objects.client(), &options.namespaces);
+        look_for_webhooks(client, namespaces, probe(), &telemetry.health, telemetry.shutdown.token());
         Ok(Self { server, access, controller, journal, telemetry })
     }
 

@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use groundwork_api::metadata::label;
 use groundwork_api::{DeployItem, Installation, Kind as _, view};
-use groundwork_bus::{Change, ObjectId, Snapshot};
+use groundwork_bus::{Change, Kind, ObjectId, Snapshot};
 use groundwork_lifecycle::{Interface, Relations, Scope, SiblingIndex};
 
 #[derive(Debug, Default)]
@@ -16,10 +17,13 @@ pub(crate) struct ObjectRelations {
     siblings: SiblingIndex,
     /// Names of the parents of nested installations.
     parents: HashMap<ObjectId, String>,
+    /// Nested Installations and items that never had a job, by the key of the Installation above.
+    unstarted: HashMap<ObjectId, BTreeSet<ObjectId>>,
 }
 
 impl ObjectRelations {
     pub(crate) fn observe(&mut self, object: &ObjectId, change: &Change) {
+        self.observe_start(object, change);
         if object.kind.plural() != Installation::PLURAL {
             return;
         }
@@ -38,6 +42,39 @@ impl ObjectRelations {
                 self.siblings.remove(object.namespace.as_deref().unwrap_or_default(), &object.name);
             }
         }
+    }
+
+    /// Notes whether an object below an Installation never had a job. Labels name the Installation
+    /// above, since objects from a backup may have lost their owner references.
+    fn observe_start(&mut self, object: &ObjectId, change: &Change) {
+        let snapshot = change.snapshot();
+        let (above, has_job) = match object.kind.plural() {
+            Installation::PLURAL => {
+                let job = view::Installation(snapshot).job();
+                (snapshot.labels.get(label::ENCOMPASSED_BY), !job.id.is_empty())
+            }
+            DeployItem::PLURAL => {
+                let item = view::DeployItem(snapshot);
+                (item.execution(), !item.job().id.is_empty())
+            }
+            _ => return,
+        };
+        let Some(above) = above else { return };
+        // An Execution has the name of its Installation.
+        let above = ObjectId::new(Kind::of::<Installation>(), object.namespace.as_deref(), above.as_str());
+        if matches!(change, Change::Applied(_)) && !has_job {
+            self.unstarted.entry(above).or_default().insert(object.clone());
+        } else if let Some(objects) = self.unstarted.get_mut(&above) {
+            objects.remove(object);
+            if objects.is_empty() {
+                self.unstarted.remove(&above);
+            }
+        }
+    }
+
+    /// Returns true if there are objects below an Installation that never had a job.
+    pub(crate) fn has_unstarted(&self, installation: &ObjectId) -> bool {
+        self.unstarted.contains_key(installation)
     }
 
     /// Returns true if an Installation is nested in the one with this name.
@@ -91,7 +128,6 @@ fn scope(object: &ObjectId, snapshot: &Snapshot) -> Scope {
 #[cfg(test)]
 mod tests {
     use groundwork_api::view::{WATCHED, project};
-    use groundwork_bus::Kind;
     use serde_json::{Value, json};
 
     use super::*;

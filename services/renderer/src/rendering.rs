@@ -2,6 +2,7 @@
 //! to the state machine.
 
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, ImportStatus, Installation};
+use groundwork_blueprint::States;
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{ApiError, Objects};
 use groundwork_lifecycle::machine::Tree;
@@ -114,7 +115,7 @@ impl Renderings {
     async fn rendered(&self, tree: &mut Tree, objects: &Objects) -> Result<Prepared, NoRendering> {
         let gathered = self.gather(tree, objects).await?;
         let (imports, imports_hash) = gathered.fingerprints.clone();
-        let mut prepared = self.run::<Prepared>(Kind::Prepare, gathered, objects).await?;
+        let (mut prepared, left) = self.run::<Prepared>(Kind::Prepare, gathered, objects).await?;
         // The result comes from a worker that has processed untrusted templates, so do not trust
         // its namespaces.
         if !prepared.is_within(&tree.namespace) {
@@ -122,6 +123,7 @@ impl Renderings {
         }
         prepared.has_imports = !imports.is_empty();
         (prepared.imports, prepared.imports_hash) = (imports, imports_hash);
+        prepared.take_over_states(&installation_of(tree), &left);
         Ok(prepared)
     }
 
@@ -143,12 +145,13 @@ impl Renderings {
         let mut gathered = self.gather(tree, objects).await?;
         gathered.material.own = own;
         let (_, imports_hash) = gathered.fingerprints.clone();
-        let mut completion = self.run::<Completion>(Kind::Complete, gathered, objects).await?;
+        let (mut completion, left) = self.run::<Completion>(Kind::Complete, gathered, objects).await?;
         // The same check as for prepared objects: the worker's result is untrusted.
         if !completion.is_within(&tree.namespace) {
             return Err(NoRendering::Ends(elsewhere()));
         }
         completion.imports_hash = imports_hash;
+        completion.take_over_states(&installation_of(tree), &left);
         Ok(completion)
     }
 
@@ -183,14 +186,16 @@ impl Renderings {
         Ok(material.await?)
     }
 
-    /// Runs the work in a worker, and again with stored state if the blueprint has any. Work that
-    /// exceeds a limit or panics would do so again, so it ends the job.
+    /// Runs the work in a worker, and again with stored state if the blueprint has any. Returns the
+    /// result, and the states whose Secrets have lost their owner. Work that exceeds a limit or
+    /// panics would do so again, so it ends the job.
     async fn run<T: DeserializeOwned>(
         &self,
         kind: Kind,
         mut gathered: Gathered,
         objects: &Objects,
-    ) -> Result<T, NoRendering> {
+    ) -> Result<(T, States), NoRendering> {
+        let mut left = States::new();
         loop {
             let done = self.renderers.job(kind, &gathered.material, gathered.host()).await;
             let done = done.map_err(|problem| no_rendering(&problem))?;
@@ -202,10 +207,17 @@ impl Renderings {
                 return Err(NoRendering::Again(AttemptError::Transient(error)));
             }
             match done {
-                Progress::Done(done) => return Ok(done),
+                Progress::Done(done) => return Ok((done, left)),
+                // A worker that asks twice is broken: it has all states after the first answer.
+                Progress::Lacks(_) if gathered.material.states.is_some() => {
+                    let problem = "the worker asks for the state again; this is a bug, please report it";
+                    let error = failure(Reason::RenderFailed, ErrorCode::InternalProblem, problem);
+                    return Err(NoRendering::Ends(error));
+                }
                 Progress::Lacks(UnreadStates(keys)) => {
-                    let states = inputs::states(&gathered.material.installation, &keys, objects).await?;
-                    gathered.material.states = Some(states);
+                    let stored = inputs::states(&gathered.material.installation, &keys, objects).await?;
+                    left = stored.left;
+                    gathered.material.states = Some(stored.states);
                 }
             }
         }

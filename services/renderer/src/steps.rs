@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use groundwork_api::metadata::label;
 use groundwork_api::{
-    DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, LastError, ObjectMeta,
-    ResourceExt, Target, view,
+    DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, KubeResource, LastError,
+    ObjectMeta, ResourceExt, Target, view,
 };
 use groundwork_bus::{Index, Kind, ObjectId};
 use groundwork_controller::{ApiError, Metadata, ObjectEvent, Objects, Scribe, Stored};
@@ -16,8 +16,8 @@ use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
 use groundwork_lifecycle::{
-    DataName, Interface, Reason, SOURCE_TYPE_EXPORT, Scope, Taken, living_scope, may_publish, object_name,
-    parent_name, scope_name,
+    DataName, Interface, Ownership, Reason, SOURCE_TYPE_EXPORT, Scope, Taken, living_scope, may_publish,
+    object_name, ownership, parent_name, scope_name,
 };
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
@@ -49,9 +49,9 @@ impl Reader<'_> {
             Read::Execution => tree.execution = objects.get::<Execution>(&namespace, &name).await?.into(),
             Read::ListItems => {
                 let labels = format!("{}={name}", label::MANAGED_BY);
-                let uid = tree.execution.get().and_then(ResourceExt::uid);
+                let owner = tree.execution.get();
                 let items = objects.list::<DeployItem>(&namespace, &labels).await?;
-                tree.items.set_list(items.into_iter().filter(|item| !is_of_another(item, uid.as_deref())));
+                tree.items.set_list(items.into_iter().filter(|item| !is_of_another(item, owner)));
             }
             Read::Items(names) => {
                 for (name, item) in self.read_all(&namespace, names).await? {
@@ -60,10 +60,9 @@ impl Reader<'_> {
             }
             Read::ListChildren => {
                 let labels = format!("{}={name}", label::ENCOMPASSED_BY);
-                let uid = tree.installation.get().and_then(ResourceExt::uid);
+                let owner = tree.installation.get();
                 let children = objects.list::<Installation>(&namespace, &labels).await?;
-                tree.children
-                    .set_list(children.into_iter().filter(|child| !is_of_another(child, uid.as_deref())));
+                tree.children.set_list(children.into_iter().filter(|child| !is_of_another(child, owner)));
             }
             Read::Children(names) => {
                 for (name, child) in self.read_all(&namespace, names).await? {
@@ -284,11 +283,10 @@ impl Reader<'_> {
     }
 }
 
-/// Returns true if an object's owner has another UID. Labels only contain names, and a deleted
-/// owner's name may have been used again.
-fn is_of_another<K: Stored>(object: &K, owner: Option<&str>) -> bool {
-    let mut controllers = object.owner_references().iter().filter(|owner| owner.controller == Some(true));
-    controllers.any(|controller| owner.is_some_and(|owner| controller.uid != owner))
+/// Returns true if another object than `owner` controls an object. Labels contain only names, which
+/// any user can write.
+fn is_of_another<K: Stored, O: groundwork_api::Kind + KubeResource>(object: &K, owner: Option<&O>) -> bool {
+    owner.is_some_and(|owner| ownership(object.meta(), owner) == Ownership::Foreign)
 }
 
 /// Longest wait for an event; after it the attempt is repeated.
@@ -561,8 +559,11 @@ fn holds<K: Stored>(found: &K, wanted: &K) -> bool {
         let some = wanted["metadata"][member].as_object();
         some.into_iter().flatten().all(|(name, value)| all.is_some_and(|all| all.get(name) == Some(value)))
     };
+    // An export of a root has no label with a scope, so one that the object has is of former use.
+    let scope = |object: &Value| object["metadata"]["labels"][label::DATA_CONTEXT].clone();
+    let same_scope = scope(&found) == scope(&wanted);
     let same_owners = found["metadata"]["ownerReferences"] == wanted["metadata"]["ownerReferences"];
-    let is_same = contains("labels") && contains("annotations") && same_owners;
+    let is_same = contains("labels") && contains("annotations") && same_owners && same_scope;
     found["metadata"].take();
     wanted["metadata"].take();
     is_same && found == wanted

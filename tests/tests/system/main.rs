@@ -79,6 +79,7 @@ mod references;
 mod registries;
 mod rendering;
 mod replaying;
+mod restoring;
 mod rights;
 mod secrecy;
 mod server_unavailable;

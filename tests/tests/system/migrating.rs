@@ -16,7 +16,7 @@ use crate::support::PATIENCE;
 /// removes it. The system is of its own, because the leftovers stop every write.
 #[tokio::test]
 async fn leftovers_are_found_and_removed() -> Result<()> {
-    let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
     let check = async || run(&system, &["migrate", "check"]).await;
     let (code, out, err) = check().await?;
     ensure!(code == 0 && out == "nothing stands in the way\n", "{code} {out}{err}");
@@ -60,6 +60,17 @@ async fn leftovers_are_found_and_removed() -> Result<()> {
         "spec": {"insecureSkipTLSVerify": true, "service": {"namespace": "porch-system", "name": "api"}},
     });
     services.patch("v1alpha1.porch.kpt.dev", &PatchParams::default(), &Patch::Merge(left)).await?;
+    // A service that starts now names the webhook.
+    system.remove("renderer");
+    system.run("renderer").await?;
+    wait_for("the renderer names the webhook", PATIENCE, async || {
+        let (code, out) = system.admin("renderer", "/readyz").await.map_err(|error| error.to_string())?;
+        let is_named = out.contains("installation.validation.landscaper.gardener.cloud")
+            && out.contains("migrate check");
+        if code == 503 && is_named { Ok(()) } else { Err(format!("{code} {out}")) }
+    })
+    .await?;
+    let check = async || run(&system, &["migrate", "check"]).await;
     let (code, out, err) = check().await?;
     ensure!(code == 1, "{code} {out}{err}");
     for command in [
@@ -73,6 +84,7 @@ async fn leftovers_are_found_and_removed() -> Result<()> {
     let (_, out, _) = run(&system, &["migrate", "check", "-n", "default"]).await?;
     ensure!(!out.contains("--approval-policies") && out.contains("landscaper-validation-webhook"), "{out}");
     webhooks.delete("landscaper-validation-webhook", &DeleteParams::default()).await?;
+    system.until_ready("renderer").await?;
     services.delete("v1alpha1.porch.kpt.dev", &DeleteParams::default()).await?;
     wait_for("the cluster is clean", PATIENCE, async || {
         let (code, out, err) =

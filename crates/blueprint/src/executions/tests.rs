@@ -41,6 +41,7 @@ fn fixed() -> Capabilities {
         })),
         deadline: None,
         limits: TemplateLimits::default(),
+        placeholders: false,
     }
 }
 
@@ -208,7 +209,10 @@ fn spiff_fails() {
         ("getResourceKey({\"resource\" = {\"name\" = \"nope\"}})", "resource reference: not found"),
         ("parseOCIRef(5)", "Invalid argument: string expected"),
         ("parseOCIRef(\"a\", \"b\")", "Too many arguments for parseOCIReference. Expected 1 reference."),
-        ("getOidcKubeconfig(1, 2, 3)", "getOidcKubeconfig is not available"),
+        (
+            "getOidcKubeconfig(1, 2, 3)",
+            "getOidcKubeconfig expects 3 arguments: issuer url, client id, and target",
+        ),
         ("env(\"HOME\")", "no OS operations supported"),
         ("exec(\"id\")", "no OS operations supported"),
         ("write(\"x\", \"y\")", "no OS operations supported"),

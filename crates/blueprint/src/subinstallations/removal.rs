@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use groundwork_api::{Blueprint, InstallationTemplate};
+use groundwork_api::{Blueprint, InstallationTemplate, List};
 use serde_json::{Map, Value};
 
 use super::declarations::{Declarations, Declared};
@@ -137,19 +137,17 @@ impl Context<'_> {
 fn take_out(template: &mut InstallationTemplate, dropped: &[((Kind, usize), DroppedImport)]) {
     let Some(imports) = &mut template.imports else { return };
     let gone: HashSet<(Kind, usize)> = dropped.iter().map(|(place, _)| *place).collect();
-    // An absent list stays absent.
-    if imports.data.written().is_some() {
-        retain(imports.data.to_mut(), |index| !gone.contains(&(Kind::Data, index)));
-    }
-    if imports.targets.written().is_some() {
-        retain(imports.targets.to_mut(), |index| !gone.contains(&(Kind::Target, index)));
+    // As in Landscaper, a list that becomes empty is not written.
+    let data = kept(&imports.data, |index| !gone.contains(&(Kind::Data, index)));
+    let targets = kept(&imports.targets, |index| !gone.contains(&(Kind::Target, index)));
+    (imports.data, imports.targets) = (data, targets);
+    if imports.data.is_empty() && imports.targets.is_empty() {
+        template.imports = None;
     }
 }
 
-fn retain<T>(list: &mut Vec<T>, keep: impl Fn(usize) -> bool) {
-    let mut index = 0;
-    list.retain(|_| {
-        index += 1;
-        keep(index - 1)
-    });
+fn kept<T: Clone>(list: &List<T>, keep: impl Fn(usize) -> bool) -> List<T> {
+    let kept: Vec<T> =
+        list.iter().enumerate().filter(|(index, _)| keep(*index)).map(|(_, entry)| entry.clone()).collect();
+    if kept.is_empty() { List::absent() } else { kept.into() }
 }

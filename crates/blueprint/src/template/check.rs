@@ -11,7 +11,7 @@ use super::error::{Excerpt, spiff_words};
 use super::{Execution, Source, Template, TemplateError, go, spiff};
 use crate::check::Severity;
 use crate::filesystem::{Filesystem, PathError, shown_path};
-use crate::functions::CLUSTER_FUNCTIONS;
+use crate::functions::ClusterFunction;
 
 /// Finding about an execution.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ impl Checker<'_> {
 /// Returns the words of features that are not built in a text: the byte of the first occurrence,
 /// and a warning.
 fn not_built(text: &str) -> impl Iterator<Item = (usize, String)> {
-    let functions = CLUSTER_FUNCTIONS.map(|name| (name, "a call of the function fails"));
+    let functions = ClusterFunction::REMOTE.map(|function| (function.name(), "a call of the function fails"));
     let container = (item_type::CONTAINER, "no deployer of Groundwork handles items of this type");
     functions.into_iter().chain([container]).filter_map(|(word, effect)| {
         let is_part = |c: char| c.is_alphanumeric() || "_-/.".contains(c);

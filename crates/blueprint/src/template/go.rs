@@ -17,7 +17,7 @@ use crate::bindings::Bindings;
 use crate::capabilities::Capabilities;
 use crate::filesystem::FileInfo;
 use crate::functions::{
-    Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference, repository_context,
+    Argument, ClusterFunction, HostFunctions, not_available, parse_oci_reference, repository_context,
 };
 
 /// Name of every template, as in Landscaper. Errors show it.
@@ -125,11 +125,16 @@ fn functions() -> Functions {
     add_yaml(&mut functions);
     add_references(&mut functions);
     add_components(&mut functions);
-    for name in CLUSTER_FUNCTIONS.into_iter().chain(["getHostByName"]) {
-        functions.add(name, Signature::variadic(&[], Type::Any), move |_, _| {
-            Err(CallError::Message(not_available(name)))
+    for function in ClusterFunction::ALL {
+        functions.add(function.name(), Signature::variadic(&[], Type::Any), move |context, arguments| {
+            let given = cluster_arguments(context, arguments)?;
+            let answer = function.call(&given, surroundings(context)?.functions.placeholders)?;
+            from_json(context, &answer)
         });
     }
+    functions.add("getHostByName", Signature::variadic(&[], Type::Any), move |_, _| {
+        Err(CallError::Message(not_available("getHostByName")))
+    });
     functions
 }
 
@@ -253,6 +258,19 @@ fn add_components(functions: &mut Functions) {
         };
         found.map_or_else(|| Ok(Value::Map(Map::nil())), |found| from_json(context, &found))
     });
+}
+
+/// Returns the arguments of a function for kubeconfigs: texts, a number, and a Target.
+fn cluster_arguments(context: &mut Context<'_>, arguments: &[Value]) -> Result<Vec<Argument>, CallError> {
+    let mut converted = texts(arguments);
+    for (argument, value) in converted.iter_mut().zip(arguments) {
+        if let Value::Map(_) = value
+            && let Some(serde_json::Value::Object(members)) = context.to_json(value)?
+        {
+            *argument = Argument::Map(members);
+        }
+    }
+    Ok(converted)
 }
 
 /// Returns the optional descriptor and the pairs of texts.

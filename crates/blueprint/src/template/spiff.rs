@@ -11,7 +11,7 @@ use groundwork_spiff::{
 use crate::bindings::Bindings;
 use crate::capabilities::Capabilities;
 use crate::filesystem::Filesystem;
-use crate::functions::{Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference};
+use crate::functions::{Argument, ClusterFunction, HostFunctions, parse_oci_reference};
 
 /// Name of the template and of the stored state in reports.
 pub(super) const TEMPLATE: &str = "template";
@@ -129,8 +129,13 @@ fn add_functions(engine: Engine, functions: &HostFunctions) -> Engine {
             "ociRefVersion",
             host(|_, given| Ok(Value::string(oci_reference(given)?[1].as_str()))),
         );
-    for name in CLUSTER_FUNCTIONS {
-        engine = engine.with_function(name, HostFunction::new(move |_| Err(not_available(name))));
+    for function in ClusterFunction::ALL {
+        let placeholders = functions.placeholders;
+        let call = move |given: &[Value]| {
+            let answer = function.call(&arguments(given), placeholders)?;
+            Ok(Value::from_json(&answer))
+        };
+        engine = engine.with_function(function.name(), HostFunction::new(call));
     }
     engine
 }

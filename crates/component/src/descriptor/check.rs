@@ -174,8 +174,13 @@ impl Problems {
             SchemaVersion::V2 => descriptor.document.pointer("/component/provider"),
             SchemaVersion::V3 => descriptor.document.pointer("/metadata/provider/name"),
         };
-        if name.and_then(Value::as_str).is_none_or(str::is_empty) {
-            self.add(&format!("{holder}.provider"), "must be set");
+        let path = format!("{holder}.provider");
+        match name {
+            Some(Value::String(text)) if !text.is_empty() => {}
+            None | Some(Value::Null | Value::String(_)) => self.add(&path, "must be set"),
+            Some(_) => {
+                self.add(&path, "must be a text in schema version v2; v3alpha1 has an object with a name")
+            }
         }
     }
 

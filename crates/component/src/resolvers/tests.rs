@@ -18,7 +18,7 @@ configurations:
 
 fn places(component: &str) -> Vec<String> {
     let (rules, _) = ResolverRules::parse(CONFIG).unwrap();
-    rules.of(component).map(|rule| rule.repository.to_string()).collect()
+    rules.of(component, "1.0.0").map(|rule| rule.repository.to_string()).collect()
 }
 
 /// `components.md` 1.6: prefixes match whole segments, higher priorities come first, equal ones in
@@ -46,6 +46,46 @@ fn other_parts_are_warned_of() {
     assert_eq!((rules, warnings.len()), (ResolverRules::default(), 1));
 }
 
+const PATTERNS: &str = "
+type: generic.config.ocm.software/v1
+configurations:
+- type: resolvers.config.ocm.software/v1alpha1
+  resolvers:
+  - {repository: {type: OCIRepository/v1, baseUrl: core}, componentNamePattern: 'example.org/core/*'}
+  - {repository: {type: OCIRepository/v1, baseUrl: first}, componentNamePattern: '*.org/**', versionConstraint: '<2.0.0'}
+  - {repository: {type: OCIRepository/v1, baseUrl: choice}, componentNamePattern: 'example.{org,com}/[st]hop'}
+  - {repository: {type: OCIRepository/v1, baseUrl: everything}}
+";
+
+/// `components.md` 1.6: patterns match whole names, `*` matches slashes, and rules keep their
+/// order.
+#[test]
+fn rules_by_pattern_and_version() {
+    let (rules, warnings) = ResolverRules::parse(PATTERNS).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    let sent: ResolverRules = serde_json::from_str(&serde_json::to_string(&rules).unwrap()).unwrap();
+    assert_eq!(sent, rules);
+    let places = |component: &str, version: &str| -> Vec<String> {
+        sent.of(component, version).map(|rule| rule.repository.to_string()).collect()
+    };
+    assert_eq!(places("example.org/core/a/b", "1.0.0"), ["core", "first", "everything"]);
+    assert_eq!(places("example.org/core", "2.1.0"), ["everything"]);
+    assert_eq!(places("example.com/shop", "1.0.0"), ["choice", "everything"]);
+    assert_eq!(places("example.org/shop", "v1.9.9"), ["first", "choice", "everything"]);
+    assert_eq!(places("example.org/shop", "latest"), ["choice", "everything"]);
+    assert_eq!(places("example.org/shops", "2.0.0"), ["everything"]);
+    for (rule, path) in [
+        ("{repository: {type: x}, componentNamePattern: 'a['}", "resolvers[0].componentNamePattern"),
+        ("{repository: {type: x}, versionConstraint: 'new'}", "resolvers[0].versionConstraint"),
+        ("{repository: {type: x}, versionConstraint: 1}", "resolvers[0].versionConstraint"),
+        ("{componentNamePattern: a}", "resolvers[0].repository"),
+    ] {
+        let text = format!("{{type: resolvers.config.ocm.software, resolvers: [{rule}]}}");
+        let error = ResolverRules::parse(&text).unwrap_err().to_string();
+        assert!(error.starts_with(path), "{error}");
+    }
+}
+
 #[test]
 fn short_forms() {
     for text in [
@@ -61,7 +101,8 @@ fn short_forms() {
         ResolverRules::parse("{type: ocm.config.ocm.software, resolvers: [{repository: {type: x}}]}")
             .unwrap();
     let repository = RepositoryContext::new(json!({"type": "x"})).unwrap();
-    assert_eq!(rules.rules, [ResolverRule { prefix: String::new(), priority: 10, repository }]);
+    let scope = Scope::Prefix(String::new());
+    assert_eq!(rules.rules, [ResolverRule { scope, priority: 10, repository }]);
 }
 
 #[test]

@@ -12,12 +12,13 @@ pub enum Normalisation {
     V1,
     V2,
     V3,
+    V4Alpha1,
 }
 
 impl Normalisation {
     /// Parses a name such as `jsonNormalisation/v1`.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::V1, Self::V2, Self::V3].into_iter().find(|one| one.name() == name)
+        [Self::V1, Self::V2, Self::V3, Self::V4Alpha1].into_iter().find(|one| one.name() == name)
     }
 
     pub fn name(self) -> &'static str {
@@ -25,6 +26,7 @@ impl Normalisation {
             Self::V1 => "jsonNormalisation/v1",
             Self::V2 => "jsonNormalisation/v2",
             Self::V3 => "jsonNormalisation/v3",
+            Self::V4Alpha1 => "jsonNormalisation/v4alpha1",
         }
     }
 
@@ -40,7 +42,7 @@ impl Normalisation {
         let mut text = String::new();
         match self {
             Self::V1 => write(&model.document_v1(descriptor.document()), &mut text, true),
-            Self::V2 | Self::V3 => write(&model.neutral(descriptor), &mut text, false),
+            Self::V2 | Self::V3 | Self::V4Alpha1 => write(&model.neutral(descriptor), &mut text, false),
         }
         text.into_bytes()
     }
@@ -137,8 +139,15 @@ impl Model {
                 } else if let Some(labels) = element.get("labels").and_then(Value::as_array)
                     && !labels.is_empty()
                 {
-                    let label = |label: &Value| known(Some(label), &LABEL_MEMBERS);
+                    let label = |label: &Value| known(Some(label), self.label_members());
                     object.insert("labels".to_owned(), labels.iter().map(label).collect());
+                }
+                self.fill(&mut object, &["name", "version", "componentName"]);
+                if self.normalisation == Normalisation::V4Alpha1 {
+                    // A reference without a digest has an empty one there.
+                    object.entry("digest").or_insert_with(
+                        || json!({"hashAlgorithm": "", "normalisationAlgorithm": "", "value": ""}),
+                    );
                 }
                 Value::from(object)
             })
@@ -151,13 +160,15 @@ impl Model {
             .map(|element| {
                 let members = ["name", "version", "type", "relation", "digest", "extraIdentity"];
                 let mut object = self.element(element, &members);
-                if self.normalisation != Normalisation::V3 && twins.contains(&identity(element)) {
+                let defaults_identity = matches!(self.normalisation, Normalisation::V1 | Normalisation::V2);
+                if defaults_identity && twins.contains(&identity(element)) {
                     add_version(&mut object, element);
                 }
                 if is_none(element.get("access")) {
                     object.remove("digest");
                 }
                 put_labels(&mut object, Some(element));
+                self.fill(&mut object, &["name", "version", "type", "relation"]);
                 Value::from(object)
             })
             .collect()
@@ -172,9 +183,25 @@ impl Model {
                 };
                 drop_empty(&mut object, "extraIdentity");
                 put_labels(&mut object, Some(element));
+                self.fill(&mut object, &["name", "version", "type"]);
                 Value::from(object)
             })
             .collect()
+    }
+
+    /// Sets the texts that v4alpha1 always writes.
+    fn fill(&self, object: &mut Map<String, Value>, members: &[&str]) {
+        if self.normalisation == Normalisation::V4Alpha1 {
+            for member in members {
+                object.entry(*member).or_insert_with(|| "".into());
+            }
+        }
+    }
+
+    /// Returns the members of labels whose flag `signing` does not matter. v4alpha1 does not know
+    /// `merge`.
+    fn label_members(&self) -> &'static [&'static str] {
+        if self.normalisation == Normalisation::V4Alpha1 { &LABEL_MEMBERS[..4] } else { &LABEL_MEMBERS }
     }
 
     fn element(&self, element: &Value, members: &[&str]) -> Map<String, Value> {
@@ -430,6 +457,15 @@ mod tests {
                 r#"[{{"component":[{{"componentReferences":[[{{"componentName":"e.org/b"}},{{"extraIdentity":null}},{{"labels":{label}}},{{"name":"ref"}},{{"version":"1.0.0"}}]]}},{{"creationTime":"2026-01-01T00:00:00Z"}},{{"labels":{label}}},{{"name":"e.org/a"}},{{"provider":[{{"name":"p"}}]}},{{"resources":[[{{"extraIdentity":null}},{{"name":"one"}},{{"relation":"local"}},{{"type":"t"}},{{"version":"1"}}],[{{"extraIdentity":[{{"version":"1"}}]}},{{"name":"twin"}},{{"relation":"local"}},{{"type":"t"}},{{"version":"1"}}],[{{"extraIdentity":[{{"version":"2"}}]}},{{"name":"twin"}},{{"relation":"local"}},{{"type":"t"}},{{"version":"2"}}]]}},{{"version":"1.0.0"}}]}},{{"meta":[{{"schemaVersion":"v2"}}]}}]"#
             )
         );
+        let v4: Value = serde_json::from_slice(&Normalisation::V4Alpha1.apply(&v2)).unwrap();
+        let mut unmerged = labels.clone();
+        unmerged[0].as_object_mut().unwrap().remove("merge");
+        let reference = json!({
+            "name": "ref", "componentName": "e.org/b", "version": "1.0.0", "labels": unmerged,
+            "digest": {"hashAlgorithm": "", "normalisationAlgorithm": "", "value": ""},
+        });
+        assert_eq!(v4["component"]["componentReferences"], json!([reference]));
+        assert_eq!(v4["component"]["resources"][1].get("extraIdentity"), None);
         let v3 = descriptor(v2.to_schema(SchemaVersion::V3));
         for normalisation in [Normalisation::V2, Normalisation::V3] {
             // The result is equal for both schema versions.

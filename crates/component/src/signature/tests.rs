@@ -110,7 +110,7 @@ fn signed_and_verified() {
         SigningKey::generate(Algorithm::Rsa2048).unwrap(),
         SigningKey::generate(Algorithm::Rsa2048).unwrap(),
     );
-    for normalisation in [Normalisation::V1, Normalisation::V2, Normalisation::V3] {
+    for normalisation in [Normalisation::V1, Normalisation::V2, Normalisation::V3, Normalisation::V4Alpha1] {
         let mut store = store();
         sign(&mut store, &key, normalisation);
         let trust = trust(&key);

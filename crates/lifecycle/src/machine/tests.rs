@@ -8,7 +8,9 @@ mod large;
 mod lives;
 mod model;
 mod nested;
+mod recorded;
 mod refusals;
+mod restored;
 mod roots;
 
 use serde_json::{Value, json};

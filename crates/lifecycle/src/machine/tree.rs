@@ -167,9 +167,12 @@ pub struct Tree {
     pub warned: Option<String>,
     /// True if the parent of a nested Installation exists, as last read.
     pub has_parent: Option<bool>,
-    /// True if items without their Execution may be left, so that the machine has to search for
-    /// them.
-    pub looks_for_left_items: bool,
+    /// True if the Execution, or items, of a former owner may be left, so that the machine has to
+    /// search for them.
+    pub looks_for_left: bool,
+    /// True if children or items exist that never had a job. A job that starts then lists the
+    /// objects below, even if it is the first.
+    pub has_unstarted: bool,
     /// Existence of the Targets that overdue items name, as last read.
     pub targets: BTreeMap<String, bool>,
     templates: Option<Arc<Templates>>,

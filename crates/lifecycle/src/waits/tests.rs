@@ -242,8 +242,7 @@ fn several_causes_are_counted() {
 fn installations_wait_for_siblings() {
     let imports = json!({"imports": {"data": [{"name": "url", "dataRef": "url"}]}});
     let exports = json!({"exports": {"data": [{"name": "url", "dataRef": "url"}]}});
-    let unfinished =
-        "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: ";
+    let unfinished = "Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: predecessors are not finished: ";
     let waits = |names: &str| {
         json!({"spec": imports, "status": {"phase": "Init",
             "lastError": error("init", "AllPredecessorsFinished", &format!("{unfinished}{names}"))}})
@@ -292,8 +291,7 @@ fn installations_wait_for_siblings() {
 /// something outside the tree.
 #[test]
 fn parents_tell_the_deepest_causes() {
-    let unfinished =
-        "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: db";
+    let unfinished = "Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: predecessors are not finished: db";
     let db = json!({"spec": {"exports": {"data": [{"name": "url", "dataRef": "url"}]}}, "status": {"phase": "Init",
         "lastError": error("InitPrerequisites", "Resolve", "the resolver cannot be asked")}});
     let web = json!({"spec": {"imports": {"data": [{"name": "url", "dataRef": "url"}]}}, "status": {"phase": "Init",

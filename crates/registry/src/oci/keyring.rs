@@ -10,6 +10,7 @@ use data_encoding::BASE64;
 use groundwork_component::RepositoryError;
 use serde::Deserialize;
 
+use super::ocm_credentials;
 use crate::digest::Digest;
 
 /// Spellings of the host of Docker Hub.
@@ -90,6 +91,25 @@ impl Keyring {
         let auths = serde_json::from_slice(text)
             .map_err(|_| "it is not a docker configuration (a JSON map of registries)")?;
         self.add(source, text, auths)
+    }
+
+    /// Adds OCM's configuration of credentials, in YAML.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keyring::add_docker_config`].
+    pub fn add_ocm_config(&mut self, source: &str, text: &[u8]) -> Result<(), &'static str> {
+        let contents = ocm_credentials::parse(text)?;
+        let name: Arc<str> = source.into();
+        for ocm_credentials::Found { place: address, credentials } in contents.found {
+            let (host, port, path) = place(&address);
+            self.entries.push(KeyringEntry { host, port, path, credentials, source: Arc::clone(&name) });
+        }
+        for config in contents.docker_configs {
+            self.add_docker_config(source, config.as_bytes())?;
+        }
+        self.identity.push_str(&format!("{source} {}\n", Digest::of(text)));
+        Ok(())
     }
 
     /// Appends the entries of another keyring, which come after those of this one.

@@ -100,6 +100,7 @@ impl Network {
     /// Adds the scheme: http only for addresses that say so, this machine, and hosts that operators
     /// list (`components.md` 7.2).
     fn with_scheme(&self, base: &str) -> String {
+        let base = base.strip_prefix("oci://").unwrap_or(base);
         if base.contains("://") {
             return base.to_owned();
         }

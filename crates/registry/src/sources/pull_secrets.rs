@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::Secret;
 
 const DOCKER_CONFIG: &str = ".dockerconfigjson";
 const DOCKERCFG: &str = ".dockercfg";
-const OCM_CREDENTIALS: &str = ".ocmcredentialconfig";
+/// Entries with OCM's configuration of credentials: Landscaper's, and the name of the file that OCM
+/// itself reads.
+const OCM_CONFIGS: [&str; 2] = [".ocmcredentialconfig", ".ocmconfig"];
 
 /// Contents of the Secrets of a Context, in their order.
 #[derive(Debug, Default)]
@@ -50,20 +52,23 @@ impl PullSecrets {
     fn add(&mut self, title: &str, secret: &Secret) {
         let source = format!("secret {title:?}");
         let value = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
-        let added = match (value(DOCKER_CONFIG), value(DOCKERCFG)) {
-            (Some(text), _) => self.keyring.add_docker_config(&source, &text.0),
-            (None, Some(text)) => self.keyring.add_dockercfg(&source, &text.0),
-            (None, None) => {
-                let what = if value(OCM_CREDENTIALS).is_some() {
-                    format!("{OCM_CREDENTIALS} is not read")
-                } else {
-                    format!("it contains neither {DOCKER_CONFIG} nor {DOCKERCFG}")
-                };
-                self.notes.push(format!("registry pull secret {title:?} has no effect: {what}"));
-                return;
-            }
-        };
-        if let Err(problem) = added {
+        let mut added = Vec::new();
+        match (value(DOCKER_CONFIG), value(DOCKERCFG)) {
+            (Some(text), _) => added.push(self.keyring.add_docker_config(&source, &text.0)),
+            (None, Some(text)) => added.push(self.keyring.add_dockercfg(&source, &text.0)),
+            (None, None) => {}
+        }
+        for text in OCM_CONFIGS.into_iter().filter_map(value) {
+            added.push(self.keyring.add_ocm_config(&source, &text.0));
+        }
+        if added.is_empty() {
+            let [first, second] = OCM_CONFIGS;
+            self.notes.push(format!(
+                "registry pull secret {title:?} has no effect: it contains none of {DOCKER_CONFIG}, {DOCKERCFG}, \
+                 {first} and {second}"
+            ));
+        }
+        for problem in added.into_iter().filter_map(Result::err) {
             self.fail(format!(
                 "cannot create credentials from secret: registry pull secret {title:?}: {problem}"
             ));
@@ -104,16 +109,19 @@ mod tests {
         );
         let old = json!({"r.org": {"username": "a", "password": "b"}}).to_string();
         assert_eq!(format!("{:?}", added(&json!({".dockercfg": old})).keyring), "Keyring { entries: 1, .. }");
-        for (data, expected) in [
-            (json!({"other": "x"}), "it contains neither .dockerconfigjson nor .dockercfg"),
-            (json!({".ocmcredentialconfig": "x"}), ".ocmcredentialconfig is not read"),
-        ] {
-            let PullSecrets { notes, error, .. } = added(&data);
-            assert_eq!(notes, [format!("registry pull secret \"team/pull\" has no effect: {expected}")]);
-            assert!(error.is_none());
+        let ocm = "type: credentials.config.ocm.software\nconsumers:\n- identity: {type: OCIRegistry, hostname: r.org}\n  \
+                   credentials: [{type: Credentials, properties: {username: a, password: b}}]\n";
+        for key in OCM_CONFIGS {
+            assert_eq!(format!("{:?}", added(&json!({key: ocm})).keyring), "Keyring { entries: 1, .. }");
         }
-        let error = added(&json!({".dockerconfigjson": "s3cret"})).error.unwrap();
-        assert!(error.starts_with("cannot create credentials from secret: "), "{error}");
-        assert!(!error.contains("s3cret"));
+        let PullSecrets { notes, error, .. } = added(&json!({"other": "x"}));
+        let expected = "registry pull secret \"team/pull\" has no effect: it contains none of .dockerconfigjson, .dockercfg, \
+                        .ocmcredentialconfig and .ocmconfig";
+        assert_eq!((notes, error), (vec![expected.to_owned()], None));
+        for key in [".dockerconfigjson", ".ocmconfig"] {
+            let error = added(&json!({key: "s3cret"})).error.unwrap();
+            assert!(error.starts_with("cannot create credentials from secret: "), "{error}");
+            assert!(!error.contains("s3cret"));
+        }
     }
 }

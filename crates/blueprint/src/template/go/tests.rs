@@ -68,7 +68,8 @@ fn both_versions() -> (Components, Components) {
 
 /// Returns the output text of a template, before it is parsed as YAML.
 fn text_with(components: &Components, template: &str, given: &Json) -> Result<String, String> {
-    let functions = HostFunctions { files: Arc::new(tree()), components: components.clone() };
+    let functions =
+        HostFunctions { files: Arc::new(tree()), components: components.clone(), placeholders: false };
     let mut bindings = Bindings::default();
     for (name, value) in given.as_object().unwrap() {
         bindings.bind(Box::leak(name.clone().into_boxed_str()), value);
@@ -319,7 +320,11 @@ fn resource_keys() {
 
 #[test]
 fn functions_that_need_a_client() {
-    for name in ["getShootAdminKubeconfig", "getServiceAccountKubeconfig", "getOidcKubeconfig"] {
+    check_error(
+        "{{ getOidcKubeconfig \"x\" }}",
+        "templating function getOidcKubeconfig expects 3 arguments: issuer url, client id, and target",
+    );
+    for name in ["getShootAdminKubeconfig", "getServiceAccountKubeconfig"] {
         check_error(
             &format!("{{{{ {name} \"x\" }}}}"),
             &format!("error calling {name}: {name} is not available"),

@@ -200,8 +200,10 @@ fn resolvers_find_components() {
     let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(
         warnings,
-        ["ocm config in \"resolvers\": configurations[0].type \"other\" is ignored: only resolvers of type \
-          ocm.config.ocm.software are supported"]
+        [
+            "ocm config in \"resolvers\": configurations[0].type \"other\" is ignored: only resolvers of the types \
+             ocm.config.ocm.software and resolvers.config.ocm.software are supported"
+        ]
     );
 }
 

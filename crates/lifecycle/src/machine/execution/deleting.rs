@@ -11,6 +11,7 @@ use crate::machine::items::classify_deletion;
 use crate::machine::metadata::{has_finalizer, is_set, without_finalizer};
 use crate::machine::step::{Moment, Next, write_some};
 use crate::machine::tree::Tree;
+use crate::objects;
 use crate::phase::Phase;
 use crate::protocol::HasJob as _;
 use crate::reason::Reason;
@@ -25,6 +26,11 @@ pub(super) fn init(tree: &Tree, execution: &Execution, moment: &Moment) -> Next 
     };
     let is_unmarked = |item: &&DeployItem| !is_set(&item.metadata, annotation::DELETE_WITHOUT_UNINSTALL);
     if without_uninstall && let Some(step) = write_some(tree.items.present().filter(is_unmarked).map(mark)) {
+        return step;
+    }
+    // Without its owner, an item would end without an uninstallation (`installations.md` 8.7).
+    let lost = tree.items.present().filter_map(|item| objects::taken_over(item, execution));
+    if let Some(step) = write_some(lost.map(|item| Write::DeployItem(Change::Replace(item)))) {
         return step;
     }
     if let Some(step) = delete_items(tree.items.present()) {

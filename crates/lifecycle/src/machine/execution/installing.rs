@@ -14,6 +14,7 @@ use crate::machine::metadata::has_finalizer;
 use crate::machine::step::{MOST_WRITES, Moment, Next, write_some};
 use crate::machine::tree::{Known, Templates, Tree};
 use crate::objects;
+use crate::ownership::{Ownership, ownership, take_over};
 use crate::phase::Phase;
 use crate::protocol::{self, HasJob as _};
 use crate::reason::Reason;
@@ -119,13 +120,15 @@ fn ensure_items(
             Some(found) if found.metadata.deletion_timestamp.is_some() || tree.items.is_checked(found) => {
                 continue;
             }
-            Some(found) => match update_item(found, objects::deploy_item(execution, template), moment) {
-                Some(updated) => Change::Replace(updated),
-                None => {
-                    checked.push(name_of(found));
-                    continue;
+            Some(found) => {
+                match update_item(found, objects::deploy_item(execution, template), execution, moment) {
+                    Some(updated) => Change::Replace(updated),
+                    None => {
+                        checked.push(name_of(found));
+                        continue;
+                    }
                 }
-            },
+            }
             None => {
                 let mut wanted = objects::deploy_item(execution, template);
                 if let Some(Known::Present(other)) = tree.items.get(&name_of(&wanted)) {
@@ -151,8 +154,16 @@ fn ensure_items(
 }
 
 /// Returns the item as its template wants it, or `None` if it matches already.
-fn update_item(found: &DeployItem, wanted: DeployItem, moment: &Moment) -> Option<DeployItem> {
+fn update_item(
+    found: &DeployItem,
+    wanted: DeployItem,
+    execution: &Execution,
+    moment: &Moment,
+) -> Option<DeployItem> {
     let mut updated = found.clone();
+    if ownership(&found.metadata, execution) == Ownership::Left {
+        take_over(&mut updated.metadata, wanted.metadata.owner_references.as_deref());
+    }
     // Labels and annotations are merged, so those of other clients stay.
     updated.metadata.labels.get_or_insert_default().extend(wanted.metadata.labels.unwrap_or_default());
     let annotations = updated.metadata.annotations.get_or_insert_default();

@@ -3,7 +3,7 @@
 use groundwork_api::metadata::annotation;
 use groundwork_api::{DeployItem, ErrorCode, Execution, Time};
 
-use super::{OPERATION, patch, read_items};
+use super::{patch, read_items};
 use crate::deployer::{end, record};
 use crate::error::OperationError;
 use crate::machine::items::waiting_since;
@@ -13,6 +13,9 @@ use crate::phase::Phase;
 use crate::protocol::HasJob as _;
 use crate::reason::Reason;
 use crate::write::{Change, MetadataPatch, Write};
+
+/// Operation in the errors of interrupted items, as Landscaper names it.
+const INTERRUPT: &str = "InterruptOperation";
 
 /// Ends the jobs of items that no deployer has picked up in time (`installations.md` 7.6).
 pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
@@ -71,7 +74,7 @@ pub(super) fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment)
     let end = |item: &DeployItem| {
         let mut item = item.clone();
         let is_deleting = item.metadata.deletion_timestamp.is_some();
-        let error = OperationError::child(OPERATION, Reason::InterruptOperation, "the job was interrupted");
+        let error = OperationError::child(INTERRUPT, Reason::InterruptOperation, "the job was interrupted");
         let status = item.status.get_or_insert_default();
         status.job_id = Some(id.to_owned());
         end_item(status, is_deleting, &error, &moment.now);

@@ -17,12 +17,14 @@ use std::sync::Arc;
 use groundwork_api::metadata::{FINALIZER, annotation, operation};
 use groundwork_api::{DeployItemCache, Execution, ExecutionStatus, Installation, Time};
 
+use super::items::Items;
 use super::metadata::{annotation as annotation_of, has_finalizer, is_set};
 use super::ownerless;
 use super::step::{Moment, Next, Read, write};
 use super::tree::{Known, Tree};
 use crate::error::OperationError;
 use crate::objects;
+use crate::ownership::{Ownership, ownership, take_over};
 use crate::phase::Phase;
 use crate::protocol::{self, HasJob as _, started};
 use crate::reason::Reason;
@@ -35,9 +37,13 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let execution = match &tree.execution {
         // An Execution gets its work from the job of its Installation, so without a running job
         // there is no reason to read the Execution.
-        Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
+        Known::Unread if tree.installation.get().is_some_and(is_idle) && !tree.looks_for_left => {
+            return Next::Rest;
+        }
         Known::Unread => return Next::Read(Read::Execution),
-        Known::Absent => return ownerless::items(tree, moment),
+        Known::Absent if !tree.looks_for_left => return Next::Rest,
+        Known::Absent if !tree.items.is_complete() => return Next::Read(Read::ListItems),
+        Known::Absent => return ownerless::items(tree, None).unwrap_or(Next::Rest),
         Known::Present(execution) => Arc::clone(execution),
     };
     if is_set(&execution.metadata, annotation::IGNORE) {
@@ -46,12 +52,16 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     if annotation_of(&execution.metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
         return interrupting::interrupt(tree, &execution, moment);
     }
+    if let Some(step) = release_left(tree, &execution) {
+        return step;
+    }
+    if ownerless::is_execution(&execution, &tree.installation)
+        && let Some(step) = end_left(tree, &execution, moment)
+    {
+        return step;
+    }
     if !execution.job().is_running() {
-        if !ownerless::is_execution(&execution, &tree.installation) {
-            return Next::Rest;
-        }
-        let begun = begun(tree, &execution, &moment.job_id, &moment.now);
-        return write(Write::Execution(Change::Status(begun)));
+        return Next::Rest;
     }
     if execution.phase().is_final() {
         return start(tree, &execution, moment);
@@ -65,7 +75,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     };
     let current = execution.phase();
     if current != Phase::Completing
-        && let Some(step) = read_items(tree, &execution)
+        && let Some(step) = read_items(tree, &execution).or_else(|| ownerless::items(tree, Some(&execution)))
     {
         return step;
     }
@@ -83,6 +93,43 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
         | Phase::DeleteFailed
         | Phase::Unknown => Next::Rest,
     }
+}
+
+/// Releases items of a former Execution of this name that an event has announced.
+fn release_left(tree: &Tree, execution: &Execution) -> Option<Next> {
+    if !tree.looks_for_left || execution.job().is_running() {
+        return None;
+    }
+    if !tree.items.is_complete() {
+        return Some(Next::Read(Read::ListItems));
+    }
+    let unread = tree.items.unread();
+    match unread.is_empty() {
+        true => ownerless::items(tree, Some(execution)),
+        false => Some(Next::Read(Read::Items(unread))),
+    }
+}
+
+/// Ends an Execution whose Installation is gone, without uninstalling its items
+/// (`installations.md` 8.7). `None` if the phase of its deletion has the next step.
+fn end_left(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Option<Next> {
+    let metadata = &execution.metadata;
+    let running = execution.job().is_running();
+    if execution.phase().is_of_deletion() {
+        // A deletion that has failed waits for a user.
+        return (!running).then_some(Next::Rest);
+    }
+    let error = ownerless::owner_gone(OPERATION, &tree.name);
+    if running {
+        return Some(finish(execution, moment, Phase::Failed, Some(&error)));
+    }
+    if !is_set(metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
+        let annotations = vec![(annotation::DELETE_WITHOUT_UNINSTALL, Some("true".to_owned()))];
+        return Some(patch(MetadataPatch { annotations, ..MetadataPatch::of(metadata) }));
+    }
+    let mut begun = begun(tree, execution, &moment.job_id, &moment.now);
+    begun.status.get_or_insert_default().last_error = Some(error.to_last_error(None, &moment.now));
+    Some(write(Write::Execution(Change::Status(begun))))
 }
 
 pub(super) fn patch(patch: MetadataPatch) -> Next {
@@ -124,14 +171,19 @@ pub(super) fn updated(
     // Without the finalizer, a deletion of the Execution would leave its items without an owner
     // (`installations.md` 1.6).
     let is_held = has_finalizer(&found.metadata);
+    let is_left = ownership(&found.metadata, installation) == Ownership::Left;
     if same_items
         && found.spec.context() == wanted.spec.context()
         && annotations == wanted_annotations
         && is_held
+        && !is_left
     {
         return None;
     }
     let mut updated = found.clone();
+    if is_left {
+        take_over(&mut updated.metadata, wanted.metadata.owner_references.as_deref());
+    }
     if !is_held {
         updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
     }
@@ -152,8 +204,9 @@ fn started_execution(tree: &mut Tree, execution: &Execution, now: &Time) -> Exec
     let status = execution.status.get_or_insert_default();
     // The job starts with the items in the old cache and clears the cache in the same write
     // (`installations.md` 10.3). Another replica without that knowledge lists the items by label.
-    // An Execution that never had a job has no items.
+    // An Execution that never had a job has no items, unless it comes from a backup.
     match status.deploy_item_cache.take() {
+        _ if tree.has_unstarted => tree.items = Items::default(),
         Some(cache) => tree.items.set_names(cached_names(&cache)),
         None if status.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.items.set_names([]),
         None => {}

@@ -12,7 +12,7 @@ use groundwork_api::{
 use super::{CREATE, INIT, fail};
 use crate::error::OperationError;
 use crate::machine::causes;
-use crate::machine::children::Child as _;
+use crate::machine::children::{Child as _, Children};
 use crate::machine::metadata::{has_finalizer, is_set};
 use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
@@ -22,8 +22,12 @@ use crate::reason::Reason;
 use crate::write::{Change, MetadataPatch, Write};
 
 /// Starts a job with the children in the old cache, which the same write clears (`installations.md`
-/// 10.3). An Installation that never had a job has no children.
+/// 10.3). An Installation that never had a job has no children, unless it comes from a backup.
 pub(super) fn start(tree: &mut Tree, installation: &Installation) {
+    if tree.has_unstarted {
+        tree.children = Children::default();
+        return;
+    }
     let Some(status) = &installation.status else {
         tree.children.set_names([]);
         return;

@@ -46,7 +46,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
             step
         }
         None if exports_nothing && (tree.imports_hash.is_some() || !has_imports(installation)) => {
-            status(Draft::of(installation, &moment.now).finish(Phase::Succeeded))
+            succeeded(installation, moment)
         }
         None if exports_nothing => Next::HashImports,
         None if tree.execution.is_unread() => Next::Read(Read::Execution),
@@ -102,8 +102,12 @@ fn write_exports(
     if let Some(error) = &completion.error {
         return fail(installation, moment, error, &[]);
     }
+    succeeded(installation, moment)
+}
+
+/// Ends the job. As in Landscaper, the condition is set even if there is nothing to export.
+fn succeeded(installation: &Installation, moment: &Moment) -> Next {
     let message = "Exports successfully created";
     let created = ConditionUpdate::new("CreateExports", true, "DataObjectsCreated", message);
-    let created = completion.has_exports.then_some(created);
-    status(Draft::of(installation, &moment.now).finish(Phase::Succeeded).conditions(created.iter()))
+    status(Draft::of(installation, &moment.now).finish(Phase::Succeeded).conditions([&created]))
 }

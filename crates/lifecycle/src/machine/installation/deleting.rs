@@ -10,6 +10,7 @@ use crate::machine::metadata::{is_set, without_finalizer};
 use crate::machine::status::Draft;
 use crate::machine::step::{Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
+use crate::objects;
 use crate::phase::Phase;
 use crate::protocol::{HasJob as _, Standing};
 use crate::reason::Reason;
@@ -26,6 +27,13 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
     let execution = own_execution(tree, installation);
     if execution.is_none() && tree.children.present().next().is_none() {
         return release(installation);
+    }
+    // Without its owner, an object would end without an uninstallation (`installations.md` 8.7).
+    let own = execution.as_deref().and_then(|own| objects::taken_over(own, installation));
+    let lost = tree.children.present().filter_map(|child| objects::taken_over(child, installation));
+    let lost = lost.map(|child| Write::Child(Change::Replace(child)));
+    if let Some(step) = write_some(lost.chain(own.map(|own| Write::Execution(Change::Replace(own))))) {
+        return step;
     }
     if is_set(&installation.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
         let own =

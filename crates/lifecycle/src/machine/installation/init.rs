@@ -4,14 +4,16 @@
 use groundwork_api::{Installation, List, ObjectReference};
 use groundwork_component::OVERWRITE_CONDITION;
 
-use super::{CREATE, INIT, children, created, fail, give_job, owned_by, siblings, status, write_computed};
+use super::{CREATE, INIT, children, created, fail, give_job, siblings, status, tell, write_computed};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::machine::causes;
 use crate::machine::execution;
+use crate::machine::ownerless;
 use crate::machine::status::Draft;
 use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write, write_some};
 use crate::machine::tree::{Known, StaleCopy, Tree};
+use crate::ownership::Ownership;
 use crate::phase::Phase;
 use crate::prepare::{Prepared, Product};
 use crate::protocol::HasJob;
@@ -188,13 +190,14 @@ fn fits(prepared: &Prepared, installation: &Installation) -> bool {
     Some(prepared.generation) == installation.metadata.generation && prepared.job_id == installation.job().id
 }
 
+/// Returns the condition after the step that creates nested Installations, even if there are none.
+pub(super) fn nested_installed() -> ConditionUpdate {
+    let message = "All Installations are successfully applied";
+    ConditionUpdate::new("EnsureSubInstallations", true, "InstallationsInstalled", message)
+}
+
 fn created_conditions(prepared: &Prepared) -> Vec<ConditionUpdate> {
-    let mut updates = vec![ConditionUpdate::new(
-        "EnsureSubInstallations",
-        true,
-        "InstallationsInstalled",
-        "All Installations are successfully applied",
-    )];
+    let mut updates = vec![nested_installed()];
     let is_copy = |product: &Product| matches!(product, Product::Copy(_));
     if prepared.products.iter().any(is_copy) {
         let message = "Import data successfully created";
@@ -226,8 +229,29 @@ fn ensure_execution(
     let Some(found) = tree.execution.get() else {
         return wanted.map(|execution| write(Write::Execution(Change::Create(execution.clone()))));
     };
-    if let Err(error) = owned_by(found, installation) {
-        return Some(fail(installation, moment, &error, &prepared.conditions));
+    // The step before has created the nested Installations.
+    let so_far = |prepared: &Prepared| [prepared.conditions.clone(), created_conditions(prepared)].concat();
+    match ownerless::of_execution(found, installation) {
+        Ownership::Foreign => {
+            let name = found.metadata.name.as_deref().unwrap_or_default();
+            let cause = format!(
+                "the execution {name} already exists and belongs to another owner; delete or rename it"
+            );
+            let error = OperationError::caused_by(
+                INIT,
+                Reason::CreateImportsAndSubobjects,
+                (CREATE, &Reason::ReconcileExecution),
+                cause,
+            );
+            return Some(fail(installation, moment, &error, &so_far(prepared)));
+        }
+        Ownership::Left if found.is_deleting() => {
+            let message =
+                "an execution of a former installation of this name is ending; the job continues after that";
+            let error = OperationError::waiting(INIT, Reason::OwnerGone, message);
+            return Some(tell(installation, &error, moment).unwrap_or(Next::Rest));
+        }
+        Ownership::Left | Ownership::Own => {}
     }
     if found.is_deleting() {
         // A user deleted the Execution (`installations.md` 8.6): this job finishes the deletion,
@@ -243,7 +267,7 @@ fn ensure_execution(
                 (CREATE, &Reason::ReconcileExecution),
                 cause,
             );
-            return Some(fail(installation, moment, &error, &prepared.conditions));
+            return Some(fail(installation, moment, &error, &so_far(prepared)));
         }
         let found = found.clone();
         return Some(give_job(tree, &found, installation, moment).map_or(Next::Rest, write));

@@ -30,6 +30,7 @@ use super::tree::{Known, Tree};
 use crate::automatic::{Automatic, AutomaticInput, automatic};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
+use crate::ownership::Ownership;
 use crate::phase::Phase;
 use crate::prepare::Product;
 use crate::protocol::HasJob as _;
@@ -125,6 +126,9 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
             }
             false => return patch(with_finalizer(metadata)),
         }
+    }
+    if let Some(step) = ownerless::spare(installation, tree) {
+        return step;
     }
     if let Some(step) = siblings::trigger_dependents(tree, installation, moment) {
         return step;
@@ -293,31 +297,19 @@ fn interrupt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> N
     patch(without_request(installation))
 }
 
-/// Returns the Execution if the Installation owns it. An Execution that only has the same name
-/// belongs to another owner.
+/// Returns the Execution if it belongs to the Installation, or takes part in its job after a
+/// restored backup. An Execution that only has the same name belongs to another owner.
 fn own_execution(tree: &Tree, installation: &Installation) -> Option<Arc<Execution>> {
-    match &tree.execution {
-        Known::Present(execution) if owned_by(execution, installation).is_ok() => Some(Arc::clone(execution)),
-        Known::Present(_) | Known::Absent | Known::Unread => None,
-    }
-}
-
-fn owned_by(found: &Execution, installation: &Installation) -> Result<(), OperationError> {
-    let owners = found.metadata.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    let uid = installation.metadata.uid.as_deref().unwrap_or_default();
-    if controllers.any(|owner| owner.uid == uid) {
-        return Ok(());
-    }
-    let name = found.metadata.name.as_deref().unwrap_or_default();
-    let cause =
-        format!("the execution {name} already exists and belongs to another owner; delete or rename it");
-    Err(OperationError::caused_by(
-        INIT,
-        Reason::CreateImportsAndSubobjects,
-        (CREATE, &Reason::ReconcileExecution),
-        cause,
-    ))
+    let execution = match &tree.execution {
+        Known::Present(execution) => execution,
+        Known::Absent | Known::Unread => return None,
+    };
+    let is_ours = match ownerless::of_execution(execution, installation) {
+        Ownership::Own => true,
+        Ownership::Left => !execution.is_deleting(),
+        Ownership::Foreign => false,
+    };
+    is_ours.then(|| Arc::clone(execution))
 }
 
 /// Assigns the job of the Installation to its Execution, which begins in the same write; `None` if
@@ -407,7 +399,10 @@ pub(super) fn refused(tree: &mut Tree, reason: &Reason, cause: &str, moment: &Mo
         let update = ConditionUpdate::new(condition, false, reason.as_str(), cause);
         let error =
             OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &step), cause);
-        fail(&installation, moment, &error, &[update])
+        // The step before the Execution has created the nested Installations.
+        let done = (condition == "ReconcileExecution").then(init::nested_installed);
+        let updates: Vec<ConditionUpdate> = done.into_iter().chain([update]).collect();
+        fail(&installation, moment, &error, &updates)
     };
     only_write(with_dependents(tree, step))
 }

@@ -21,9 +21,11 @@ use crate::write::{MetadataPatch, Write};
 
 const OPERATION: &str = "init";
 const GUARD: &str = "CheckSuccessorSibling";
+/// Operation and reason that Landscaper puts in front of messages about predecessors.
+const NOT_COMPLETED: &str = "Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: ";
 /// Start of the message before the names of unfinished predecessors, which [`awaited`] parses.
 const UNFINISHED: &str =
-    "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: ";
+    "Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: predecessors are not finished: ";
 const STILL_IMPORTING: &str = "a sibling still imports some of the exports: ";
 
 /// Siblings that a job waits for, read from its status.
@@ -57,7 +59,7 @@ fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
     if let Some(cycle) = &predecessors.cycle {
         let message = format!("the installations have a cycle: {}", cycle.join(" -{depends_on}-> "));
         let mut error = OperationError::new(OPERATION, Reason::CyclicDependencies, message);
-        error.codes.push(ErrorCode::CyclicDependencies);
+        error.codes = vec![ErrorCode::CyclicDependencies];
         return Verdict::Bad(error);
     }
     if let Some(((kind, name), exporters)) = predecessors.ambiguous.first_key_value() {
@@ -94,7 +96,7 @@ fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
     if failed.is_empty() {
         return Verdict::Good;
     }
-    let message = format!("predecessors have not succeeded: {}", names(failed).join(", "));
+    let message = format!("{NOT_COMPLETED}predecessors have not succeeded: {}", names(failed).join(", "));
     Verdict::Bad(OperationError::new(OPERATION, Reason::AllPredecessorsSucceeded, message))
 }
 

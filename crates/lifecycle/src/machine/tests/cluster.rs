@@ -1,7 +1,7 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use groundwork_api::metadata::FINALIZER;
+use groundwork_api::metadata::{FINALIZER, label};
 use groundwork_api::{
     Context, DataObject, DeployItem, DeployerInformation, Execution, Installation, ObjectMeta,
     ObjectReference, ResourceExt, Target, Time,
@@ -46,6 +46,8 @@ pub(super) struct Cluster {
     version: u64,
     seconds: i64,
     jobs: u32,
+    /// Number of restores.
+    life: u32,
     /// Log of the writes, in order: kind, verb, and the phase if there is one.
     pub(super) log: Vec<String>,
     /// Verdicts of the deployer by template name. All other items succeed.
@@ -78,6 +80,7 @@ impl Cluster {
             version: 1,
             seconds: 0,
             jobs: 0,
+            life: 0,
             log: Vec::new(),
             verdicts: BTreeMap::new(),
             refuses: None,
@@ -152,6 +155,55 @@ impl Cluster {
         metadata.resource_version = Some(version);
     }
 
+    /// Replaces all objects by their copies from a backup: without status and with other UIDs.
+    /// Without `has_owners` the copies have no owner references; with it garbage collection takes
+    /// those whose owners are gone.
+    pub(super) fn restore(&mut self, has_owners: bool) {
+        self.trees.clear();
+        self.life += 1;
+        let now = self.now();
+        fn returned<K: ResourceExt>(object: &mut K, now: &Time, has_owners: bool) {
+            let name = object.name_any();
+            object.meta_mut().uid = Some(format!("back-{name}"));
+            object.meta_mut().generation = Some(1);
+            if !has_owners {
+                object.meta_mut().owner_references = None;
+            } else if !object.owner_references().is_empty() {
+                object.meta_mut().deletion_timestamp = Some(now.clone());
+            }
+        }
+        for installation in self.installations.values_mut() {
+            installation.status = None;
+            returned(installation, &now, has_owners);
+        }
+        for execution in self.executions.values_mut() {
+            execution.status = None;
+            returned(execution, &now, has_owners);
+        }
+        for item in self.items.values_mut() {
+            item.status = None;
+            returned(item, &now, has_owners);
+        }
+        self.data_objects.values_mut().for_each(|object| returned(object, &now, has_owners));
+        self.targets.values_mut().for_each(|target| returned(target, &now, has_owners));
+        self.secrets.values_mut().for_each(|secret| returned(secret, &now, has_owners));
+        self.data_objects.retain(|_, object| object.metadata.deletion_timestamp.is_none());
+        self.targets.retain(|_, target| target.metadata.deletion_timestamp.is_none());
+        self.secrets.retain(|_, secret| secret.metadata.deletion_timestamp.is_none());
+        self.version += 1;
+    }
+
+    /// Reports whether children or items of an Installation never had a job.
+    fn has_unstarted(&self, name: &str) -> bool {
+        let is_below = |labels: &BTreeMap<String, String>, label: &str| {
+            labels.get(label).is_some_and(|above| above == name)
+        };
+        let mut children = self.installations.values();
+        let mut items = self.items.values();
+        children.any(|child| is_below(child.labels(), label::ENCOMPASSED_BY) && child.job().id.is_empty())
+            || items.any(|item| is_below(item.labels(), label::MANAGED_BY) && item.job().id.is_empty())
+    }
+
     pub(super) fn advance(&mut self, seconds: i64) {
         self.seconds += seconds;
     }
@@ -215,9 +267,11 @@ impl Cluster {
     pub(super) fn run(&mut self, mut writes: Option<usize>) {
         for _ in 0..400 {
             let before = self.version;
-            for name in self.installations.keys().cloned().collect::<Vec<_>>() {
+            for name in self.names() {
                 let mut tree = self.trees.remove(&name).unwrap_or_else(|| Tree::new("team", &name));
                 tree.outdate(|_| None);
+                tree.has_unstarted = self.has_unstarted(&name);
+                tree.looks_for_left = true;
                 tree.installation = Known::Unread;
                 tree.execution = Known::Unread;
                 tree.items = super::super::Items::default();
@@ -239,6 +293,12 @@ impl Cluster {
             }
         }
         panic!("it never comes to rest:\n{}", self.log.join("\n"));
+    }
+
+    /// Returns the names of all Installations, and of those to which Executions and items belong.
+    fn names(&self) -> BTreeSet<String> {
+        let managed = self.items.values().filter_map(|item| item.labels().get(label::MANAGED_BY));
+        self.installations.keys().chain(self.executions.keys()).chain(managed).cloned().collect()
     }
 
     /// Works on one Installation. Returns false if the process died.
@@ -423,7 +483,12 @@ impl Cluster {
         let installation = self.installations.get(&name);
         match read {
             Read::Installation => tree.installation = installation.cloned().into(),
-            Read::Parent(parent) => tree.has_parent = Some(self.installations.contains_key(parent)),
+            Read::Parent(parent) => {
+                let owners = self.installations[&name].owner_references();
+                let uid = owners.iter().find(|owner| owner.name == *parent).map(|owner| owner.uid.as_str());
+                let found = self.installations.get(parent).and_then(|found| found.metadata.uid.as_deref());
+                tree.has_parent = Some(found.is_some() && found == uid);
+            }
             Read::Execution => tree.execution = self.executions.get(&name).cloned().into(),
             Read::ListItems => {
                 let is_ours = |item: &&DeployItem| {
@@ -549,7 +614,7 @@ impl Cluster {
                 let line = describe("Execution", self.executions.contains_key(&name), &change, |object| {
                     object.status.as_ref()?.phase.clone()
                 });
-                let stored = change_one(self.executions.remove(&name), change, &version, &now);
+                let stored = change_one(self.executions.remove(&name), change, &version, &now, self.life);
                 if let Some(execution) = &stored {
                     tree.execution.store(execution.clone());
                 }
@@ -561,7 +626,7 @@ impl Cluster {
                 let line = describe("DeployItem", self.items.contains_key(&name), &change, |object| {
                     object.status.as_ref()?.phase.clone()
                 });
-                let stored = change_one(self.items.remove(&name), change, &version, &now);
+                let stored = change_one(self.items.remove(&name), change, &version, &now, self.life);
                 if let Some(item) = &stored {
                     tree.items.store(item.clone());
                 }
@@ -571,21 +636,21 @@ impl Cluster {
             Write::DataObject(change) => {
                 let name = change.name();
                 let line = describe("DataObject", false, &change, |_| None);
-                let stored = change_one(self.data_objects.remove(&name), change, &version, &now);
+                let stored = change_one(self.data_objects.remove(&name), change, &version, &now, self.life);
                 self.data_objects.extend(stored.map(|stored| (name, stored)));
                 line
             }
             Write::Target(change) => {
                 let name = change.name();
                 let line = describe("Target", false, &change, |_| None);
-                let stored = change_one(self.targets.remove(&name), change, &version, &now);
+                let stored = change_one(self.targets.remove(&name), change, &version, &now, self.life);
                 self.targets.extend(stored.map(|stored| (name, stored)));
                 line
             }
             Write::Secret(change) => {
                 let name = change.name();
                 let line = describe("Secret", false, &change, |_| None);
-                let stored = change_one(self.secrets.remove(&name), change, &version, &now);
+                let stored = change_one(self.secrets.remove(&name), change, &version, &now, self.life);
                 self.secrets.extend(stored.map(|stored| (name, stored)));
                 line
             }
@@ -606,7 +671,7 @@ impl Cluster {
         let line = describe(kind, self.installations.contains_key(&name), &change, |object| {
             object.status.as_ref()?.phase.clone()
         });
-        let stored = change_one(self.installations.remove(&name), change, version, now);
+        let stored = change_one(self.installations.remove(&name), change, version, now, self.life);
         match collect(stored.clone()) {
             Some(kept) => drop(self.installations.insert(name, kept)),
             None => {
@@ -703,6 +768,7 @@ fn change_one<K: ResourceExt + Clone + StatusOf>(
     change: Change<K>,
     version: &str,
     now: &Time,
+    life: u32,
 ) -> Option<K> {
     let check = |stored: &Option<K>, decided: Option<String>| {
         let current = stored.as_ref().expect("what is changed exists").resource_version();
@@ -713,7 +779,9 @@ fn change_one<K: ResourceExt + Clone + StatusOf>(
             if stored.is_some() {
                 return stored;
             }
-            object.meta_mut().uid = Some(format!("uid-{}", object.name_any()));
+            // The owner of the second life has another UID than that of the first.
+            let life = if life == 0 { String::new() } else { life.to_string() };
+            object.meta_mut().uid = Some(format!("uid{life}-{}", object.name_any()));
             object.meta_mut().generation = Some(1);
             object
         }

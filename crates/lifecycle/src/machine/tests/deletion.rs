@@ -190,12 +190,14 @@ fn an_execution_whose_installation_is_gone_goes_with_its_items() {
     cluster.run(None);
     forced_away(&mut cluster);
     cluster.log.clear();
+    cluster.worked.clear();
     for _ in 0..5 {
         cluster.replica("server", &mut Tree::new("team", "server"), |_| true);
         cluster.run(None);
     }
     assert!(cluster.executions.is_empty() && cluster.items.is_empty(), "{:?}", cluster.log);
-    assert_eq!(cluster.log.first().map(String::as_str), Some("status Execution InitDelete"));
+    assert_eq!(cluster.log[..2], ["annotate Execution", "status Execution InitDelete"]);
+    assert!(cluster.worked.is_empty(), "nothing is uninstalled: {:?}", cluster.worked);
 }
 
 /// An Execution that a delayed request has created, and that never had a job, is deleted too.
@@ -235,7 +237,7 @@ fn items_whose_execution_is_gone_go() {
     for name in cluster.items.keys() {
         tree.items.outdate(name, Some("1"));
     }
-    tree.looks_for_left_items = true;
+    tree.looks_for_left = true;
     while cluster.step("server", &mut tree, &mut None).is_none() {}
     cluster.run(None);
     assert!(cluster.items.is_empty(), "{:?}", cluster.log);

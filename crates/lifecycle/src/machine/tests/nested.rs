@@ -223,7 +223,10 @@ fn failures_are_named() {
     );
     assert_eq!(
         cluster.error_of(&name("web")),
-        format!("init/AllPredecessorsSucceeded: predecessors have not succeeded: {}", name("db"))
+        format!(
+            "init/AllPredecessorsSucceeded: Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: predecessors have not succeeded: {}",
+            name("db")
+        )
     );
 }
 

@@ -94,7 +94,10 @@ fn dependents_follow() {
     cluster.annotate_one("a", "landscaper.gardener.cloud/operation", "reconcile");
     cluster.run(None);
     assert_eq!(phases(&cluster), "a=Failed b=Failed c=Failed ");
-    assert_eq!(cluster.error_of("b"), "init/AllPredecessorsSucceeded: predecessors have not succeeded: a");
+    assert_eq!(
+        cluster.error_of("b"),
+        "init/AllPredecessorsSucceeded: Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: predecessors have not succeeded: a"
+    );
     assert_eq!(cluster.data("one"), None);
     cluster.change_spec(root("a: > one"));
     cluster.annotate_one("a", "landscaper.gardener.cloud/operation", "reconcile");
