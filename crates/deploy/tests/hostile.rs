@@ -18,6 +18,8 @@ use serde_json::json;
 const REQUEST: Duration = Duration::from_secs(4);
 /// Time limit for everything that follows from one request, including a list of many pages.
 const LIMIT: Duration = Duration::from_secs(24);
+/// Tricks that are played at the same time. Most of them only wait.
+const AT_ONCE: usize = 4;
 const MIB: usize = 1 << 20;
 
 /// Runs one test at a time, because each uses all processors.
@@ -153,31 +155,35 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_trick_ends_with_words_of_its_own() {
     let _alone = ALONE.lock().await;
-    for trick in Trick::all() {
-        let server = HostileServer::start(trick.clone()).await.unwrap();
-        let asking = ASKED.map(async |asked| {
-            let cluster = cluster(&server, &Answers::default().within(REQUEST)).await;
-            let begun = Instant::now();
-            let answer = tokio::time::timeout(LIMIT, ask(&cluster, asked)).await;
-            let answer = answer.unwrap_or_else(|_| panic!("{trick:?}, {asked:?}: it has not ended"));
-            let words = words(&trick, asked);
-            match &answer {
-                _ if words.is_empty() => {}
-                Ok(()) => panic!("{trick:?}, {asked:?}: it was taken for an answer"),
-                Err(error) => {
-                    let text = error.to_string();
-                    assert!(words.iter().any(|one| text.contains(one)), "{trick:?}, {asked:?}: {text}");
-                    assert!(!text.contains("secret") && text.len() < 1000, "{text}");
-                }
+    let tricks = futures::stream::iter(Trick::all()).map(each_request);
+    tricks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+}
+
+/// Plays one trick on each request.
+async fn each_request(trick: Trick) {
+    let server = HostileServer::start(trick.clone()).await.unwrap();
+    let asking = ASKED.map(async |asked| {
+        let cluster = cluster(&server, &Answers::default().within(REQUEST)).await;
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(LIMIT, ask(&cluster, asked)).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{trick:?}, {asked:?}: it has not ended"));
+        let words = words(&trick, asked);
+        match &answer {
+            _ if words.is_empty() => {}
+            Ok(()) => panic!("{trick:?}, {asked:?}: it was taken for an answer"),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(words.iter().any(|one| text.contains(one)), "{trick:?}, {asked:?}: {text}");
+                assert!(!text.contains("secret") && text.len() < 1000, "{text}");
             }
-            println!(
-                "| {trick:?} | {asked:?} | {:.1?} | {} |",
-                begun.elapsed(),
-                answer.err().map(|error| error.to_string()).unwrap_or_default()
-            );
-        });
-        futures::future::join_all(asking).await;
-    }
+        }
+        println!(
+            "| {trick:?} | {asked:?} | {:.1?} | {} |",
+            begun.elapsed(),
+            answer.err().map(|error| error.to_string()).unwrap_or_default()
+        );
+    });
+    futures::future::join_all(asking).await;
 }
 
 /// Errors about answers name the server.

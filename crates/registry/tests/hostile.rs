@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
 use groundwork_component::{Access, Repository, RepositoryContext};
 use groundwork_registry::{
     Allowance, AnswerMemory, Authorization, ChartClient, Digest, Keyring, NetworkOptions, RepositoryMap,
@@ -17,6 +18,8 @@ const NAME: &str = "example.org/shop";
 const FETCH: Duration = Duration::from_secs(4);
 /// Upper limit for one case, since each answer extends the time by a second.
 const LIMIT: Duration = Duration::from_secs(20);
+/// Tricks that are played at the same time. Most of them only wait.
+const AT_ONCE: usize = 4;
 const MIB: usize = 1 << 20;
 /// Bytes of content, the limit of a rendering.
 const CONTENT: u64 = 64 << 20;
@@ -201,34 +204,38 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_trick_ends_with_words_of_its_own() {
     let _alone = ALONE.lock().await;
-    for trick in Trick::all() {
-        let asking = ASKED.map(async |asked| {
-            let server = HostileServer::start_beside(trick.clone(), asked.honest()).await.unwrap();
-            let (url, begun) = (server.url(), Instant::now());
-            let host = url.trim_start_matches("http://").to_owned();
-            let asking = tokio::task::spawn_blocking(move || {
-                let memory = AnswerMemory::new(96 * MIB, 64 * MIB).begin("a");
-                ask(&url, asked, &Allowance::of(FETCH, "--fetch-timeout").holding(&memory))
-            });
-            let answer = tokio::time::timeout(LIMIT, asking).await;
-            let answer = answer.unwrap_or_else(|_| panic!("{trick:?}, {asked:?}: it has not ended")).unwrap();
-            let words = words(&trick, asked);
-            match &answer {
-                Err(text) => {
-                    let is_told = words.is_empty() || words.iter().any(|one| text.contains(one));
-                    assert!(is_told, "{trick:?}, {asked:?}: {text}");
-                    assert!(text.contains(&host) || text.starts_with("no matching layer"), "{text}");
-                    assert!(!text.contains("secret") && text.len() < 1000, "{text}");
-                }
-                Ok(()) => {
-                    assert!(words.is_empty(), "{trick:?}, {asked:?}: it was taken for an answer");
-                }
-            }
-            let (took, said) = (begun.elapsed(), answer.err().unwrap_or_default());
-            println!("| {trick:?} | {asked:?} | {took:.1?} | {said} |");
+    let tricks = futures::stream::iter(Trick::all()).map(each_request);
+    tricks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+}
+
+/// Plays one trick on each request.
+async fn each_request(trick: Trick) {
+    let asking = ASKED.map(async |asked| {
+        let server = HostileServer::start_beside(trick.clone(), asked.honest()).await.unwrap();
+        let (url, begun) = (server.url(), Instant::now());
+        let host = url.trim_start_matches("http://").to_owned();
+        let asking = tokio::task::spawn_blocking(move || {
+            let memory = AnswerMemory::new(96 * MIB, 64 * MIB).begin("a");
+            ask(&url, asked, &Allowance::of(FETCH, "--fetch-timeout").holding(&memory))
         });
-        futures::future::join_all(asking).await;
-    }
+        let answer = tokio::time::timeout(LIMIT, asking).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{trick:?}, {asked:?}: it has not ended")).unwrap();
+        let words = words(&trick, asked);
+        match &answer {
+            Err(text) => {
+                let is_told = words.is_empty() || words.iter().any(|one| text.contains(one));
+                assert!(is_told, "{trick:?}, {asked:?}: {text}");
+                assert!(text.contains(&host) || text.starts_with("no matching layer"), "{text}");
+                assert!(!text.contains("secret") && text.len() < 1000, "{text}");
+            }
+            Ok(()) => {
+                assert!(words.is_empty(), "{trick:?}, {asked:?}: it was taken for an answer");
+            }
+        }
+        let (took, said) = (begun.elapsed(), answer.err().unwrap_or_default());
+        println!("| {trick:?} | {asked:?} | {took:.1?} | {said} |");
+    });
+    futures::future::join_all(asking).await;
 }
 
 /// A client that may connect only to public addresses refuses a redirect to a private one.
