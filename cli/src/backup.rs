@@ -209,7 +209,7 @@ impl Used {
                 secrets.extend(context.pull_secrets().map(str::to_owned));
                 let map = context.ocm_config_map();
                 self.config_maps.extend(map.map(|name| (Some(namespace.to_owned()), name.to_owned())));
-                for (_, signature) in context.verification_signatures.iter() {
+                for (_, signature) in &context.verification_signatures {
                     let keys = &signature.public_key_secret_reference;
                     let references = keys.iter().chain(&signature.ca_certificate_secret_reference);
                     secrets.extend(references.map(|reference| reference.name.clone()));

@@ -383,11 +383,9 @@ mod tests {
     fn forms_of_files() {
         let lines = "{\"kind\": \"Target\"}\n{\"kind\": \"List\", \"items\": [{\"kind\": \"Context\"}]}\n";
         let kinds = |text: &str| -> Vec<String> {
-            read(text).unwrap().iter().map(|object| text_of(object)).collect()
+            let objects = read(text).unwrap();
+            objects.iter().map(|object| super::text(object, "kind").to_owned()).collect()
         };
-        fn text_of(object: &Value) -> String {
-            text(object, "kind").to_owned()
-        }
         assert_eq!(kinds(lines), ["Target", "Context"]);
         assert_eq!(kinds("kind: List\nitems:\n- kind: Target\n---\nkind: Context\n"), ["Target", "Context"]);
         assert!(read("{\"kind\": ").unwrap_err().contains("line 1"));

@@ -357,7 +357,10 @@ fn reads_differently(value: &Value, text: &str) -> bool {
         Value::Object(_) | Value::Array(_) => false,
         Value::String(read) => read.trim() != text && !text.starts_with(['"', '\'', '|', '>']),
         Value::Null => !["", "null", "~"].contains(&text),
-        scalar => scalar.to_string() != text,
+        scalar => {
+            let written = scalar.to_string();
+            written != text
+        }
     }
 }
 

@@ -508,7 +508,7 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
 /// time.
 fn has_left(request: &ReconcileRequest<'_>) -> bool {
     request.changed.iter().any(|(object, _)| {
-        let Some(snapshot) = request.index.get(object).filter(|found| found.is_deleting()) else {
+        let Some(snapshot) = request.index.get(object).filter(Snapshot::is_deleting) else {
             return false;
         };
         match object.kind.plural() {

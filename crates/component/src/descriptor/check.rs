@@ -179,7 +179,7 @@ impl Problems {
             Some(Value::String(text)) if !text.is_empty() => {}
             None | Some(Value::Null | Value::String(_)) => self.add(&path, "must be set"),
             Some(_) => {
-                self.add(&path, "must be a text in schema version v2; v3alpha1 has an object with a name")
+                self.add(&path, "must be a text in schema version v2; v3alpha1 has an object with a name");
             }
         }
     }
