@@ -335,8 +335,8 @@ async fn landscapes_return() -> Result<()> {
             );
             ensure!(item.metadata.deletion_timestamp.is_none(), "{way:?}: {item:?}");
         }
-        // The API server lets only those give a Secret an owner who may delete it, which the renderer
-        // may not: a state that came back without owner stays so.
+        // A state that came back without owner stays so: the API server lets only those give a
+        // Secret an owner who may delete it, which the renderer may not.
         for secret in case.list::<Secret>("groundwork.dev/holds=exports").await? {
             ensure!(secret.metadata.owner_references.is_some(), "{way:?}: {secret:?}");
         }
