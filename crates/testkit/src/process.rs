@@ -164,6 +164,9 @@ impl Process {
     ) -> Result<Self, StartError> {
         let mut command = Command::new(find(server)?.path);
         command.args(arguments);
+        // Most servers are programs in Go. Their garbage collectors take a good part of the
+        // processor time of the suites, and a test has memory to spare.
+        command.env("GOGC", "300");
         Self::guarded(server.to_string(), folder, &command)
     }
 
