@@ -28,7 +28,7 @@ use crate::live::{self, Cluster, LiveError, NamespaceArgument, next_page};
 use crate::stdout;
 
 pub(crate) use restore::{RestoreArguments, run as restore};
-use saved::{KINDS, SavedKind, is_running, kind_of};
+use saved::{KINDS, SavedKind, is_running};
 
 /// Objects per page of a list.
 const PAGE: u32 = 200;
@@ -127,13 +127,20 @@ async fn save(client: &Client, namespace: Option<&str>) -> Result<Vec<Value>, Li
     let used = Used::of(&found);
     let mut objects = Vec::new();
     for kind in KINDS.iter().filter(|kind| !kind.is_of_landscape) {
-        let names = match kind.kind {
-            "Namespace" => used.namespaces().map(|name| (None, name)).collect(),
-            "Secret" => {
-                own_secrets(client, namespace).await?.into_iter().chain(used.secrets.clone()).collect()
-            }
+        let mut names: BTreeSet<Place> = match kind.kind {
+            "Namespace" => used.namespaces.iter().map(|name| (None, name.clone())).collect(),
+            "Secret" => used.secrets.clone(),
             _ => used.config_maps.clone(),
         };
+        if kind.kind == "Secret" {
+            // The list already has states and exports in full.
+            let labels = format!("{} in ({},{})", label::HOLDS, label::HOLDS_EXPORTS, label::HOLDS_STATE);
+            let own = list(client, kind, namespace, &labels).await?;
+            for secret in &own {
+                names.remove(&place(secret));
+            }
+            objects.extend(own);
+        }
         for (namespace, name) in names {
             let object = kind.api(client, namespace.as_deref()).get_opt(&name).await;
             // An Installation may name a Secret that does not exist yet.
@@ -147,14 +154,6 @@ async fn save(client: &Client, namespace: Option<&str>) -> Result<Vec<Value>, Li
 /// Namespace and name; a Namespace has no namespace.
 type Place = (Option<String>, String);
 
-/// Returns the Secrets that services have written: states and exports.
-async fn own_secrets(client: &Client, namespace: Option<&str>) -> Result<BTreeSet<Place>, LiveError> {
-    let kind = kind_of("v1", "Secret").expect("the table has Secrets");
-    let labels = format!("{} in ({},{})", label::HOLDS, label::HOLDS_EXPORTS, label::HOLDS_STATE);
-    let found = list(client, kind, namespace, &labels).await?;
-    Ok(found.iter().map(place).collect())
-}
-
 fn place(object: &Value) -> Place {
     let part = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
     (part("namespace"), part("name").unwrap_or_default())
@@ -163,7 +162,7 @@ fn place(object: &Value) -> Place {
 /// Objects of users that a landscape names.
 #[derive(Debug, Default)]
 struct Used {
-    all: BTreeSet<String>,
+    namespaces: BTreeSet<String>,
     secrets: BTreeSet<Place>,
     config_maps: BTreeSet<Place>,
 }
@@ -177,13 +176,9 @@ impl Used {
         used
     }
 
-    fn namespaces(&self) -> impl Iterator<Item = String> {
-        self.all.iter().cloned()
-    }
-
     fn add(&mut self, object: &Value) {
         let Some(namespace) = object["metadata"]["namespace"].as_str() else { return };
-        self.all.insert(namespace.to_owned());
+        self.namespaces.insert(namespace.to_owned());
         let mut secrets = Vec::new();
         match object["kind"].as_str().unwrap_or_default() {
             "Installation" => {

@@ -95,22 +95,28 @@ fn is_known(object: &Value) -> bool {
 }
 
 /// Result for one object.
-enum Restored {
-    New,
-    /// It exists already, and stays as it is.
-    Present,
+struct Restored {
+    uid: String,
+    /// False if the object existed, and stays as it is.
+    is_new: bool,
+    /// True if no service works on the object until the release.
+    is_held: bool,
 }
 
 async fn restore(client: &Client, objects: &[Value]) -> Ending {
     let owners = Owners::of(objects);
     let mut uids = HashMap::<usize, String>::new();
-    let (mut new, mut present, mut failed) = (HashSet::new(), 0, false);
+    let (mut new, mut held) = (HashSet::new(), HashSet::new());
+    let (mut present, mut failed) = (0, false);
     for level in saved::ordered(objects, &owners) {
         let work = level.into_iter().map(|index| {
             let created = saved::created(&objects[index], &owners, |owner| uids.get(&owner).cloned());
+            let is_below_held = owners.of_object(&objects[index]).iter().any(|owner| held.contains(owner));
             async move {
                 match created {
-                    Ok(created) => (index, restore_one(client, &objects[index], created).await),
+                    Ok(created) => {
+                        (index, restore_one(client, &objects[index], created, is_below_held).await)
+                    }
                     Err(problem) => (index, Err(problem)),
                 }
             }
@@ -119,11 +125,15 @@ async fn restore(client: &Client, objects: &[Value]) -> Ending {
         let done: Vec<_> = stream::iter(work.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await;
         for (index, outcome) in done {
             match outcome {
-                Ok((uid, restored)) => {
+                Ok(Restored { uid, is_new, is_held }) => {
                     uids.insert(index, uid);
-                    match restored {
-                        Restored::New => drop(new.insert(index)),
-                        Restored::Present => present += 1,
+                    if is_held {
+                        held.insert(index);
+                    }
+                    if is_new {
+                        new.insert(index);
+                    } else {
+                        present += 1;
                     }
                 }
                 Err(problem) => {
@@ -141,8 +151,7 @@ async fn restore(client: &Client, objects: &[Value]) -> Ending {
         summary.push_str(&format!("; {present} objects exist already and stay as they are"));
     }
     summary.push('\n');
-    let is_held =
-        objects.iter().enumerate().filter(is_new).any(|(_, object)| text(object, "kind") == "Installation");
+    let is_held = held.iter().any(|index| text(&objects[*index], "kind") == "Installation");
     if is_held {
         summary.push_str(
             "no job starts until you run: groundwork restore --release, with -n NAMESPACE or --all-namespaces\n",
@@ -155,7 +164,12 @@ async fn restore(client: &Client, objects: &[Value]) -> Ending {
 }
 
 /// Creates an object and writes its status. Returns its UID.
-async fn restore_one(client: &Client, saved: &Value, created: Created) -> Result<(String, Restored), String> {
+async fn restore_one(
+    client: &Client,
+    saved: &Value,
+    created: Created,
+    is_below_held: bool,
+) -> Result<Restored, String> {
     let kind =
         kind_of(text(saved, "apiVersion"), text(saved, "kind")).expect("the object's kind was checked");
     let api = kind.api(client, Some(metadata(saved, "namespace")));
@@ -177,10 +191,10 @@ async fn restore_one(client: &Client, saved: &Value, created: Created) -> Result
         diagnostic::print(&[Diagnostic::warning(shown(&text).into_owned())]);
     }
     let uid = stored.uid().unwrap_or_default();
+    let is_held = is_new || is_below_held || stored.annotations().contains_key(annotation::HELD);
     // An object that exists, is held and has no status is one of an interrupted restore.
     let has_status = stored.data.get("status").is_some_and(|status| status["jobID"].is_string());
-    let is_ours = is_new || !has_status && stored.annotations().contains_key(annotation::HELD);
-    if kind.has_status() && is_ours {
+    if kind.has_status() && is_held && !has_status {
         let generation = stored.metadata.generation.unwrap_or(1);
         if let Some(status) = saved::status(saved, generation, &Timestamp::now().to_string()) {
             let patch = json!({"status": status});
@@ -188,7 +202,7 @@ async fn restore_one(client: &Client, saved: &Value, created: Created) -> Result
             written.map_err(|error| format!("its status could not be written: {}", problem(&error)))?;
         }
     }
-    Ok((uid, if is_new { Restored::New } else { Restored::Present }))
+    Ok(Restored { uid, is_new, is_held })
 }
 
 fn problem(error: &kube::Error) -> String {

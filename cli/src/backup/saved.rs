@@ -148,7 +148,8 @@ impl Owners {
         by_uid.or_else(|| self.by_name.get(&name())).copied()
     }
 
-    fn of_object(&self, object: &Value) -> Vec<usize> {
+    /// Returns the saved owners of an object.
+    pub(super) fn of_object(&self, object: &Value) -> Vec<usize> {
         let namespace = metadata(object, "namespace");
         owners(object).filter_map(|reference| self.find(reference, namespace)).collect()
     }

@@ -6,12 +6,10 @@ use std::time::Duration;
 use groundwork_telemetry::Health;
 use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::core::NamespaceResourceScope;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::cause::webhook_away;
+use crate::objects::Stored;
 
 /// Pause between two looks while a webhook does not answer.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -28,14 +26,7 @@ pub fn look_for_webhooks<K>(
     health: &Health,
     end: CancellationToken,
 ) where
-    K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + Serialize
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
+    K: Stored + 'static,
 {
     let namespace = namespaces.first().map_or(NAMESPACE, String::as_str);
     let api: Api<K> = Api::namespaced(client.clone(), namespace);

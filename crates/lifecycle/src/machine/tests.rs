@@ -12,6 +12,7 @@ mod recorded;
 mod refusals;
 mod restored;
 mod roots;
+mod store;
 
 use serde_json::{Value, json};
 
