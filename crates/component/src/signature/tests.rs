@@ -244,7 +244,12 @@ fn unknown_algorithms() {
             "\"jsonNormalisation/v9\" is not supported",
         ),
         ("/signatures/0/digest/hashAlgorithm", "MD5", "\"MD5\" is not supported"),
-        ("/signatures/0/signature/algorithm", "sigstore", "\"sigstore\" is not supported"),
+        ("/signatures/0/signature/algorithm", "x", "\"x\" is not supported"),
+        (
+            "/signatures/0/signature/algorithm",
+            "Sigstore/v1alpha1",
+            "\"Sigstore/v1alpha1\" is not supported: sigstore and GPG signatures are not built yet",
+        ),
         ("/signatures/0/signature/value", "xyz", "is not hexadecimal"),
         ("/component/resources/0/digest/normalisationAlgorithm", "x/v1", "\"x/v1\" is not supported"),
         (
@@ -255,6 +260,21 @@ fn unknown_algorithms() {
     ] {
         let message = altered(pointer, value);
         assert!(message.contains(expected), "{message}");
+    }
+}
+
+/// Signatures of the gaps are told as such, in whatever form their values are.
+#[test]
+fn signatures_that_are_not_built() {
+    let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
+    let mut store = store();
+    sign(&mut store, &key, Normalisation::V2);
+    for algorithm in ["sigstore", "sigstore-v2", "Sigstore/v1alpha1", "GPG"] {
+        let document = store.descriptors.get_mut("e.org/shop:1.0.0").unwrap();
+        document["signatures"][0]["signature"] =
+            json!({"algorithm": algorithm, "value": "no hex", "mediaType": "application/x"});
+        let message = refused(&store, "release", &trust(&key));
+        assert!(message.contains("sign the component with RSA, too"), "{message}");
     }
 }
 
