@@ -91,7 +91,7 @@ impl PlaceArguments {
         let RegistryArguments { docker_config, ca } = &self.registry;
         let store = Store::of_place(from, docker_config.clone(), ca.clone()).map_err(Diagnostic::error)?;
         let context = self.context.clone().unwrap_or_else(|| context_of(&store, from));
-        let mut map = RepositoryMap::empty("--from");
+        let mut map = RepositoryMap::empty("a repositories.yaml (--repositories in place of --from)");
         map.insert_store(context.clone(), store);
         Ok(Place { map, contexts: vec![context] })
     }

@@ -1,11 +1,20 @@
 //! Access to the content of a resource (`components.md` 6.3, 6.9).
 
+mod checked;
+mod members;
+mod outside;
+
 use serde_json::{Value, json};
 
 use crate::descriptor::Resource;
 use crate::reference::RepositoryContext;
 use crate::repository::{Blob, RepositoryError};
 use crate::resolve::ComponentVersion;
+use checked::Checked;
+use members::Members;
+
+pub use members::AccessError;
+pub use outside::{Chart, Commit, Download, Outside, StoredFile, StoredObject, shown};
 
 /// Bytes of the largest content that is returned as a whole.
 const LARGEST: u64 = 256 << 20;
@@ -30,16 +39,8 @@ pub enum Access {
     RelativeArtifact { reference: String },
     /// Single blob in a repository of any registry.
     Layer { repository: String, digest: String, size: Option<u64>, media_type: String },
-}
-
-/// Error of an access.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AccessError {
-    /// Error E13 (`components.md` 8): the access type is not supported.
-    #[error("access method {type_name:?} not supported")]
-    Unsupported { type_name: String },
-    #[error("{member} is missing")]
-    Incomplete { member: &'static str },
+    /// Content outside of component repositories.
+    Outside(Outside),
 }
 
 impl Access {
@@ -50,18 +51,11 @@ impl Access {
     ///
     /// The type is not supported, or a member is missing.
     pub fn parse(access: &Value) -> Result<Self, AccessError> {
-        let optional = |name: &str| {
-            let members = access.as_object()?;
-            let alias =
-                || members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
-            members.get(name).or_else(alias).and_then(Value::as_str).filter(|text| !text.is_empty())
-        };
-        let text = |name: &'static str| {
-            optional(name).map(str::to_owned).ok_or(AccessError::Incomplete { member: name })
-        };
-        let media_type = || optional("mediaType").unwrap_or_default().to_owned();
+        let members = Members(access);
+        let text = |name: &'static str| members.text(name);
+        let media_type = || members.or_empty("mediaType");
         let local = |member| Ok(Self::Local { reference: text(member)?, media_type: media_type() });
-        let type_name = optional("type").unwrap_or_default();
+        let type_name = members.optional("type").unwrap_or_default();
         match type_name.strip_suffix("/v1").unwrap_or(type_name) {
             "localBlob" | "LocalBlob" => local("localReference"),
             "localOciBlob" => local("digest"),
@@ -76,7 +70,10 @@ impl Access {
                 size: access.get("size").and_then(Value::as_u64).filter(|size| *size > 0),
                 media_type: media_type(),
             }),
-            _ => Err(AccessError::Unsupported { type_name: type_name.to_owned() }),
+            _ => match Outside::parse(type_name, &members)? {
+                Some(outside) => Ok(Self::Outside(outside)),
+                None => Err(AccessError::Unsupported { type_name: type_name.to_owned() }),
+            },
         }
     }
 
@@ -93,13 +90,15 @@ impl Access {
             Self::Layer { repository, digest, size, media_type } => json!({
                 "type": "ociBlob", "ref": repository, "digest": digest, "size": size, "mediaType": media_type,
             }),
+            Self::Outside(outside) => outside.to_value(),
         }
     }
 
-    /// Returns the registry of the content if the access alone names it, independent of the
+    /// Returns the repository of the content if the access alone names it, independent of the
     /// component's repository; `None` otherwise.
     pub fn registry(&self) -> Option<RepositoryContext> {
         let reference = match self {
+            Self::Outside(_) => return Some(RepositoryContext::outside()),
             Self::Artifact { reference } => reference,
             Self::Layer { repository, .. } => repository,
             Self::Local { .. } | Self::RelativeArtifact { .. } => return None,
@@ -119,7 +118,10 @@ impl Access {
         match self {
             Self::Artifact { reference } => Self::Artifact { reference: at(reference) },
             Self::RelativeArtifact { reference } => Self::RelativeArtifact { reference: at(reference) },
-            Self::Local { .. } | Self::Layer { .. } => self.clone(),
+            Self::Outside(Outside::Chart(chart)) if chart.is_in_registry() => {
+                Self::Outside(Outside::Chart(Chart { manifest: sha256.to_owned(), ..chart.clone() }))
+            }
+            Self::Local { .. } | Self::Layer { .. } | Self::Outside(_) => self.clone(),
         }
     }
 
@@ -131,10 +133,17 @@ impl Access {
         }
     }
 
+    /// Reports whether the content is a chart in a registry. Its recorded digest is that of its
+    /// manifest.
+    pub fn is_chart_in_registry(&self) -> bool {
+        matches!(self, Self::Outside(Outside::Chart(chart)) if chart.is_in_registry())
+    }
+
     /// Reports whether the content is an artifact with all its parts.
     pub fn is_artifact(&self) -> bool {
         match self {
             Self::Artifact { .. } | Self::RelativeArtifact { .. } => true,
+            Self::Outside(_) => false,
             // A local blob may be a manifest, which then represents the whole artifact.
             Self::Local { media_type, .. } | Self::Layer { media_type, .. } => {
                 media_type.ends_with("+json")
@@ -148,6 +157,7 @@ impl Access {
         match self {
             Self::Local { media_type, .. } | Self::Layer { media_type, .. } => media_type,
             Self::Artifact { .. } | Self::RelativeArtifact { .. } => "",
+            Self::Outside(outside) => outside.media_type(),
         }
     }
 }
@@ -160,6 +170,7 @@ impl std::fmt::Display for Access {
                 write!(f, "artifact {reference}")
             }
             Self::Layer { repository, digest, .. } => write!(f, "blob {repository}@{digest}"),
+            Self::Outside(outside) => std::fmt::Display::fmt(outside, f),
         }
     }
 }
@@ -197,6 +208,8 @@ pub enum ContentError {
     Unsupported { type_name: String, resource: String, component: String },
     #[error("access of resource {resource:?} of component {component} has no {member}")]
     Incomplete { member: &'static str, resource: String, component: String },
+    #[error("access of resource {resource:?} of component {component} cannot be used: {problem}")]
+    Unusable { problem: String, resource: String, component: String },
     #[error("cannot fetch resource {resource:?} of component {component}: {source}")]
     Repository { resource: String, component: String, source: RepositoryError },
 }
@@ -240,10 +253,17 @@ impl ComponentVersion {
             AccessError::Incomplete { member } => {
                 ContentError::Incomplete { member, resource: name(), component: component.clone() }
             }
+            AccessError::Unusable { problem } => {
+                ContentError::Unusable { problem, resource: name(), component: component.clone() }
+            }
         })?;
         let mut blob = self.fetch(&access).map_err(|source| self.unread(resource, source))?;
         if !access.media_type().is_empty() {
             access.media_type().clone_into(&mut blob.media_type);
+        }
+        // The server may change this content at any time, and no digest is part of its address.
+        if matches!(access, Access::Outside(_)) && !access.is_chart_in_registry() {
+            blob = Checked::wrap(blob, resource.digest(), &access);
         }
         Ok((access, blob))
     }
@@ -297,7 +317,7 @@ mod tests {
     /// Error E13 (`components.md` 8): the message names the unsupported type.
     #[test]
     fn what_cannot_be_fetched() {
-        for type_name in ["helm", "gitHub", "s3", "wget", "git", "npm", "maven", "ocm", "none", "web", "x"] {
+        for type_name in ["git", "npm", "maven", "ocm", "none", "web", "x"] {
             let error = Access::parse(&json!({"type": type_name})).unwrap_err();
             assert_eq!(error.to_string(), format!("access method {type_name:?} not supported"));
         }

@@ -27,7 +27,10 @@ mod resolvers;
 mod signature;
 mod uri;
 
-pub use access::{Access, AccessError, Content, ContentError, split_image_reference};
+pub use access::{
+    Access, AccessError, Chart, Commit, Content, ContentError, Download, Outside, StoredFile, StoredObject,
+    shown, split_image_reference,
+};
 pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
 pub use descriptor::{
     ComponentReference, Descriptor, DescriptorError, Leniency, Resource, SchemaVersion, valid_version,

@@ -27,6 +27,9 @@ impl fmt::Display for Reference {
 #[serde(into = "Value", from = "Value")]
 pub struct RepositoryContext(Arc<Value>);
 
+/// Type of the context of [`RepositoryContext::outside`].
+const OUTSIDE: &str = "outside.groundwork.dev";
+
 /// Kind of a repository, by whatever name and version its type is written (`components.md` 1.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepositoryKind {
@@ -35,6 +38,8 @@ pub enum RepositoryKind {
     ComponentArchive,
     Local,
     Inline,
+    /// Contents outside of component repositories, without any component versions.
+    Outside,
 }
 
 impl RepositoryKind {
@@ -46,11 +51,18 @@ impl RepositoryKind {
             Self::ComponentArchive => "ComponentArchive",
             Self::Local => "local",
             Self::Inline => "inline",
+            Self::Outside => OUTSIDE,
         }
     }
 }
 
 impl RepositoryContext {
+    /// Returns the context of contents outside of component repositories (`components.md` 6.10),
+    /// for components that have no repository themselves.
+    pub fn outside() -> Self {
+        Self(Arc::new(serde_json::json!({"type": OUTSIDE})))
+    }
+
     /// Wraps an object unchanged. `null` counts as absent and gives `None`.
     pub fn new(value: Value) -> Option<Self> {
         (!value.is_null()).then(|| Self(Arc::new(value)))
@@ -75,6 +87,7 @@ impl RepositoryContext {
             "ComponentArchive" => Some(RepositoryKind::ComponentArchive),
             "local" => Some(RepositoryKind::Local),
             "inline" => Some(RepositoryKind::Inline),
+            OUTSIDE => Some(RepositoryKind::Outside),
             _ => None,
         }
     }

@@ -135,6 +135,12 @@ pub enum RepositoryError {
          content into the component"
     )]
     Elsewhere { address: String },
+    /// The configuration permits no access of this type to this place (`components.md` 6.10).
+    #[error(
+        "{address} may not be fetched: no entry for access type {type_name} in {map} covers it; add one to the list \
+         accesses there, or put the content into the component"
+    )]
+    NotPermitted { address: String, type_name: String, map: String },
     /// Error E14 (`components.md` 8): the digest does not match.
     #[error("digest mismatch for {address}: expected {expected}, got {actual}")]
     Digest { address: String, expected: String, actual: String },

@@ -335,11 +335,11 @@ fn content_digest(
         component: component.to_owned(),
         source,
     };
-    let access = Access::parse(resource.access()).map_err(|_| SignatureError::Unsupported {
+    let access = Access::parse(resource.access()).map_err(|error| SignatureError::Unsupported {
         algorithm: recorded.as_ref().map_or_else(String::new, |digest| digest.algorithm.clone()),
         resource: resource.name.clone(),
         component: component.to_owned(),
-        access: format!("of unknown type {}", resource.access()),
+        access: error.to_string(),
     })?;
     let (hash, algorithm) = match &recorded {
         Some(recorded) => (recorded.hash.clone(), recorded.algorithm.clone()),
@@ -352,9 +352,9 @@ fn content_digest(
         name: name.to_owned(),
     };
     let function = hash.hash().ok_or_else(|| unknown("hash algorithm", &hash.0))?;
-    let value = if algorithm == BLOB_DIGEST {
+    let value = if algorithm == BLOB_DIGEST && !access.is_chart_in_registry() {
         hash_content(version, resource, function).map_err(failed)?
-    } else if ARTIFACT_DIGESTS.contains(&algorithm.as_str()) {
+    } else if algorithm == BLOB_DIGEST || ARTIFACT_DIGESTS.contains(&algorithm.as_str()) {
         let digest = version.artifact_digest(&access).map_err(failed)?;
         digest.ok_or_else(|| SignatureError::Unsupported {
             algorithm: algorithm.clone(),

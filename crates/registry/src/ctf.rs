@@ -51,6 +51,10 @@ impl Ctf {
         Self { tree, index: Mutex::new(None) }
     }
 
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     fn index(&self) -> Result<Index, RepositoryError> {
         let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.tree.stamp(INDEX_FILE);

@@ -49,12 +49,12 @@ pub(crate) fn hashed_name(name: &str) -> String {
     Digest::of(name.as_bytes()).0
 }
 
-/// Reader that compares a body with its digest. The end of the body is only returned if the digest
-/// matches.
+/// Reader that limits a body and compares it with its digest, if it has one. The end of the body is
+/// only returned if the digest matches.
 pub(crate) struct Verified<R> {
     inner: R,
     hash: Sha256,
-    expected: Digest,
+    expected: Option<Digest>,
     address: String,
     left: u64,
     limit: u64,
@@ -62,8 +62,8 @@ pub(crate) struct Verified<R> {
 
 impl<R: Read> Verified<R> {
     /// Wraps a body of at most `limit` bytes.
-    pub(crate) fn new(inner: R, expected: Digest, address: String, limit: u64) -> Self {
-        Self { inner, hash: Sha256::new(), expected, address, left: limit, limit }
+    pub(crate) fn new(inner: R, expected: impl Into<Option<Digest>>, address: String, limit: u64) -> Self {
+        Self { inner, hash: Sha256::new(), expected: expected.into(), address, left: limit, limit }
     }
 }
 
@@ -77,13 +77,14 @@ impl<R: Read> Read for Verified<R> {
             return Err(RepositoryError::TooLarge { address: self.address.clone(), limit: self.limit }.into());
         };
         self.left = left;
+        let Some(expected) = &self.expected else { return Ok(count) };
         self.hash.update(&buffer[..count]);
         if count == 0 {
             let actual = Digest(HEXLOWER.encode(&self.hash.clone().finalize()));
-            if actual != self.expected {
+            if actual != *expected {
                 return Err(RepositoryError::Digest {
                     address: self.address.clone(),
-                    expected: self.expected.to_string(),
+                    expected: expected.to_string(),
                     actual: actual.to_string(),
                 }
                 .into());

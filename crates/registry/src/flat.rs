@@ -41,6 +41,10 @@ impl Flat {
         Ok(Self { tree, is_archive, index: Mutex::new(None) })
     }
 
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     fn index(&self) -> Result<Index, RepositoryError> {
         let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.tree.stamp(if self.is_archive { DESCRIPTOR_FILE } else { "" });

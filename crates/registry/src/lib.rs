@@ -22,8 +22,11 @@ mod disk;
 mod flat;
 mod map;
 mod oci;
+mod outside;
 mod pack;
 pub mod sources;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod write;
 
@@ -33,8 +36,9 @@ pub use disk::DiskCache;
 pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};
 pub use oci::{
-    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions,
-    PushError, Pushed, chart_of_content, is_packed_artifact, shown,
+    Allowance, AnswerMemory, Authorization, CHART, ChartClient, ChartError, Holding, Keyring, LARGEST_CHART,
+    NetworkOptions, PushError, Pushed, RepositoryChartError, chart_of_content, is_packed_artifact,
+    repository_url,
 };
 pub use pack::{PackError, write_archive};
 pub use write::{CtfWriter, LocalBlob, WriteError};

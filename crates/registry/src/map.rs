@@ -8,6 +8,9 @@
 //!   url: mirror.example.org/others  # registry in place of the base URL; `http://` for no TLS
 //!   dockerConfig: config.json       # optional: file whose `auths` has the credentials
 //!   ca: ca.pem                      # optional: certificates to trust in place of the system's
+//! accesses:                         # see `outside/permissions.rs`
+//! - type: wget
+//!   url: https://files.example.org/shop
 //! ```
 //!
 //! Conditions and messages still show the context; only the place that is read changes.
@@ -22,6 +25,7 @@ use groundwork_yaml::{self as yaml, Content, Node, Step};
 use crate::artifact::DESCRIPTOR_FILE;
 use crate::ctf::{Ctf, CtfRepository, INDEX_FILE};
 use crate::flat::Flat;
+use crate::outside::{Fetcher, Permission, Permissions, WithOutside};
 use crate::tree::malformed;
 use crate::tree::{Stamp, Tree, stamp};
 
@@ -168,6 +172,8 @@ pub struct RepositoryMap {
     /// Name of the map in messages.
     source: String,
     entries: Vec<Entry>,
+    /// Places outside of component repositories that contents may come from.
+    permissions: Arc<Permissions>,
     /// Access to registries that have no entry; without it they cannot be used.
     network: Option<Arc<crate::oci::Network>>,
 }
@@ -205,6 +211,15 @@ impl Entry {
             Files::Ctf(archive) => Arc::new(CtfRepository { archive, context: context.clone() }),
             Files::Flat(flat) => flat,
             Files::Registry(client) => of_registry(client, context),
+        })
+    }
+
+    /// Returns the files of a store that is not a registry.
+    fn tree(&self, context: &RepositoryContext) -> Result<Option<Tree>, RepositoryError> {
+        Ok(match self.files(context)? {
+            Files::Ctf(archive) => Some(archive.tree().clone()),
+            Files::Flat(flat) => Some(flat.tree().clone()),
+            Files::Registry(_) => None,
         })
     }
 
@@ -289,7 +304,8 @@ impl RepositoryMap {
     /// Creates a map without entries, whose lookups all fail with the message that no store is
     /// configured.
     pub fn empty(source: impl Into<String>) -> Self {
-        Self { source: source.into(), ..Self::default() }
+        let source = source.into();
+        Self { permissions: Arc::new(Permissions::new(source.as_str())), source, ..Self::default() }
     }
 
     /// Reads a file. Directories in it are relative to the file.
@@ -311,6 +327,10 @@ impl RepositoryMap {
                 .map_err(|error| malformed(error.position(), error.message().to_owned()))?;
         let base = path.parent().unwrap_or(Path::new("."));
         let mut map = Self::empty(path.display().to_string());
+        let permissions = permissions(&document).map_err(|(at, problem)| malformed(at, problem))?;
+        for permission in permissions {
+            Arc::make_mut(&mut map.permissions).add(permission.below(base));
+        }
         for (context, store, position) in
             entries(&document).map_err(|(at, problem)| malformed(at, problem))?
         {
@@ -329,6 +349,11 @@ impl RepositoryMap {
             map.entries.push(Entry::new(context, store));
         }
         Ok(map)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 
     /// Iterates over the contexts and their stores.
@@ -351,6 +376,7 @@ impl RepositoryMap {
             return Err(entry.context.clone());
         }
         self.source = format!("{} or {}", self.source, other.source);
+        Arc::make_mut(&mut self.permissions).merge(&other.permissions, &self.source);
         self.entries.extend(other.entries);
         Ok(())
     }
@@ -396,20 +422,48 @@ impl RepositoryMap {
         allowance: &crate::oci::Allowance,
     ) -> Result<Arc<dyn Repository>, RepositoryError> {
         let is_registry = context.kind() == Some(RepositoryKind::Registry);
-        match (&self.network, self.entry(context)) {
-            (_, Some(entry)) => entry.repository_within(context, allowance),
+        let (inner, tree) = match (&self.network, self.entry(context)) {
+            (_, Some(entry)) => (entry.repository_within(context, allowance)?, entry.tree(context)?),
             (Some(network), None) if is_registry && context.missing_member().is_none() => {
-                network.open(context, keyring, allowance)
+                (network.open(context, keyring, allowance)?, None)
             }
-            _ => self.open(context),
-        }
+            _ if context.kind() == Some(RepositoryKind::Outside) => {
+                return Ok(self.with_outside(None, None, keyring, allowance));
+            }
+            _ => return self.open(context),
+        };
+        Ok(self.with_outside(Some(inner), tree, keyring, allowance))
+    }
+
+    /// Adds the contents outside of component repositories to a repository.
+    fn with_outside(
+        &self,
+        inner: Option<Arc<dyn Repository>>,
+        tree: Option<Tree>,
+        keyring: &Arc<crate::oci::Keyring>,
+        allowance: &crate::oci::Allowance,
+    ) -> Arc<dyn Repository> {
+        let fetcher = Fetcher {
+            permissions: Arc::clone(&self.permissions),
+            options: self.network.as_ref().map(|network| network.options().clone()).unwrap_or_default(),
+            keyring: Arc::clone(keyring),
+            allowance: allowance.clone(),
+            // A map with a network belongs to a service, which must not read files for others.
+            files: tree.filter(|_| self.network.is_none()),
+        };
+        Arc::new(WithOutside { inner, fetcher })
     }
 }
 
 impl Repositories for RepositoryMap {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let of_command =
+            |inner, tree| self.with_outside(inner, tree, &Arc::default(), &crate::oci::Allowance::unsaid());
         if let Some(entry) = self.entry(context) {
-            return entry.repository(context);
+            return Ok(of_command(Some(entry.repository(context)?), entry.tree(context)?));
+        }
+        if context.kind() == Some(RepositoryKind::Outside) {
+            return Ok(of_command(None, None));
         }
         let type_name = context.type_name();
         if context.kind().is_none() {
@@ -430,14 +484,29 @@ fn entries(document: &Node) -> Result<Vec<(RepositoryContext, Store, yaml::Posit
     if document.is_null() {
         return Ok(Vec::new());
     }
-    only_members(document, &["repositories"])?;
-    let Some(list) = document.get("repositories") else {
+    only_members(document, &["repositories", "accesses"])?;
+    if document.get("repositories").or(document.get("accesses")).is_none() {
         return Err((document.position, "a list \"repositories\" is expected".to_owned()));
+    }
+    list(document, "repositories")?.iter().map(entry).collect()
+}
+
+/// Parses the places outside of component repositories that contents may come from.
+fn permissions(document: &Node) -> Result<Vec<Permission>, Problem> {
+    let permission = |item: &Node| {
+        only_members(item, &Permission::MEMBERS)?;
+        let text = |member: &str| item.get(member).and_then(Node::as_str).filter(|text| !text.is_empty());
+        Permission::read(text).map_err(|problem| (item.position, problem))
     };
+    list(document, "accesses")?.iter().map(permission).collect()
+}
+
+fn list<'a>(document: &'a Node, member: &str) -> Result<&'a [Node], Problem> {
+    let Some(list) = document.get(member) else { return Ok(&[]) };
     match &list.content {
-        Content::Sequence(items) => items.iter().map(entry).collect(),
-        Content::Null => Ok(Vec::new()),
-        _ => Err((list.position, "repositories must be a list".to_owned())),
+        Content::Sequence(items) => Ok(items),
+        Content::Null => Ok(&[]),
+        _ => Err((list.position, format!("{member} must be a list"))),
     }
 }
 

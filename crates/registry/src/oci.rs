@@ -30,12 +30,16 @@ mod peers;
 mod push;
 
 pub use allowance::Allowance;
-pub use charts::{Authorization, ChartClient, ChartError, chart_of_content, is_packed_artifact, shown};
-pub(crate) use client::Client;
+pub use charts::{
+    Authorization, CHART, ChartClient, ChartError, LARGEST_CHART, RepositoryChartError, chart_of_content,
+    is_packed_artifact, repository_url,
+};
+pub(crate) use client::{Call, Client};
 pub use keyring::Keyring;
+pub(crate) use keyring::{Consumer, Credentials};
 pub use memory::{AnswerMemory, Holding};
-pub(crate) use network::Network;
 pub use network::NetworkOptions;
+pub(crate) use network::{Network, Reach};
 pub(crate) use peers::Peers;
 pub(crate) use push::push;
 pub use push::{PushError, Pushed};
@@ -233,6 +237,7 @@ impl Repository for OciRepository {
             Access::RelativeArtifact { reference } => {
                 fetch_artifact(&self.client, reference.trim_start_matches('/'))
             }
+            Access::Outside(_) => Err(RepositoryError::Elsewhere { address: access.to_string() }),
             Access::Layer { repository, digest, .. } => {
                 let (client, name) = self.client_of(repository)?;
                 let place = Place::new(&client, name)?;

@@ -226,9 +226,9 @@ impl RemoteRepositories {
         version: &str,
         access: &Access,
     ) -> Result<(String, Vec<u8>), RepositoryError> {
-        // A download by a tag cannot be resumed: by the second attempt the tag may point to other
-        // content.
-        let can_go_on = !matches!(access, Access::Artifact { .. } | Access::RelativeArtifact { .. });
+        // A download by a tag or a URL cannot be resumed: by the second attempt it may lead to
+        // other content.
+        let can_go_on = matches!(access, Access::Local { .. } | Access::Layer { .. });
         let request = FetchResourceRequest {
             reference: Self::reference(context, name, version),
             installation: self.0.reader.installation(),

@@ -128,7 +128,7 @@ fn key(access: &Access) -> Access {
             size: None,
             media_type: String::new(),
         },
-        Access::Artifact { .. } | Access::RelativeArtifact { .. } => access.clone(),
+        Access::Artifact { .. } | Access::RelativeArtifact { .. } | Access::Outside(_) => access.clone(),
     }
 }
 

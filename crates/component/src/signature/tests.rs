@@ -61,7 +61,7 @@ fn store() -> Store {
     let image = json!({"name": "image", "version": "1.0.0", "type": "ociImage", "relation": "external",
         "access": {"type": "ociArtifact", "imageReference": "r/image:1"}});
     let excluded = json!({"name": "excluded", "version": "1.0.0", "type": "t", "relation": "external",
-        "access": {"type": "s3"},
+        "access": {"type": "npm"},
         "digest": {"hashAlgorithm": "NO-DIGEST", "normalisationAlgorithm": EXCLUDED, "value": "NO-DIGEST"}});
     let database = json!([{"name": "db", "componentName": "e.org/db", "version": "1.0.0"}]);
     let mut store = Store::default();
@@ -255,7 +255,7 @@ fn unknown_algorithms() {
         (
             "/component/resources/2/digest/normalisationAlgorithm",
             "genericBlobDigest/v1",
-            "its access (of unknown type",
+            "its access (access method \"npm\" not supported)",
         ),
     ] {
         let message = altered(pointer, value);

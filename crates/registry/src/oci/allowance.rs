@@ -47,7 +47,7 @@ impl Allowance {
     }
 
     /// Creates the allowance of a command, which has no option for it.
-    pub(super) fn unsaid() -> Self {
+    pub(crate) fn unsaid() -> Self {
         Self::of(UNSAID, "the time of a command")
     }
 
@@ -67,6 +67,16 @@ impl Allowance {
         match &self.memory {
             Some(memory) => memory.read_all(blob, address, limit),
             None => blob.read_all(address, limit),
+        }
+    }
+
+    /// Gives back the memory of content that [`Self::read_all`] returned, before the piece of work
+    /// ends.
+    pub(crate) fn give_back(&self, content: Vec<u8>) {
+        let bytes = content.capacity();
+        drop(content);
+        if let Some(memory) = &self.memory {
+            memory.give_back(bytes);
         }
     }
 

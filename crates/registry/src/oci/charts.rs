@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
-use groundwork_component::{Access, Blob, RepositoryError};
+use data_encoding::HEXLOWER;
+use groundwork_component::{Access, Blob, RepositoryError, shown};
+use groundwork_helm::{IndexError, find_in_index};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use super::allowance::Allowance;
 use super::client::{self, Call, Client, Source};
 use super::keyring::Keyring;
-use super::network::Network;
+use super::network::{Network, Reach};
 use super::{LARGEST_MANIFEST, NetworkOptions, Place, is_tag};
 use crate::artifact_set;
 use crate::blobs::{self, Blobs as _};
@@ -17,7 +20,14 @@ use crate::digest::Digest;
 use crate::map::Registry;
 use crate::tree::malformed;
 
-const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+/// Media type of the archive of a chart.
+pub const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+/// Size limit of the archive of a chart in bytes (`helm.md` 11).
+pub const LARGEST_CHART: u64 = 20 << 20;
+/// Size limit of the index of a chart repository in bytes.
+const LARGEST_INDEX: u64 = 64 << 20;
+/// Characters of a digest in an index that a message shows.
+const LONGEST_DIGEST: usize = 100;
 const OLD_CHART: &str = "application/tar+gzip";
 const INDEXES: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
@@ -26,7 +36,7 @@ const INDEXES: [&str; 2] =
 #[derive(Debug, Clone)]
 pub struct ChartClient {
     network: Arc<Network>,
-    only_public: bool,
+    reach: Reach,
 }
 
 /// Credentials and certificates for the host of one address. Other hosts never get them.
@@ -65,6 +75,22 @@ pub enum ChartError {
     Status { url: String, status: u16 },
     #[error("{0}")]
     Fetch(#[from] RepositoryError),
+}
+
+/// Reason that a chart of a chart repository cannot be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryChartError {
+    #[error("cannot download repository index for {path:?}: failed to fetch {path}/index.yaml : {source}")]
+    Index { path: String, source: ChartError },
+    /// The index is broken, or does not have the chart.
+    #[error("cannot use the repository index {path}/index.yaml: {source}")]
+    Entry { path: String, source: IndexError },
+    #[error("failed to download chart {name} from helm repository: {source}")]
+    Archive { name: String, source: ChartError },
+    #[error(
+        "the chart {name} at {path} has the digest {found}, but the index of its repository has {expected}"
+    )]
+    Digest { name: String, path: String, expected: String, found: String },
 }
 
 #[derive(Deserialize)]
@@ -141,7 +167,12 @@ pub fn is_packed_artifact(access: &Access, media_type: &str) -> bool {
 
 impl ChartClient {
     pub fn new(options: NetworkOptions) -> Self {
-        Self { only_public: options.only_public, network: Arc::new(Network::new(options)) }
+        Self { reach: Reach::of(options.only_public), network: Arc::new(Network::new(options)) }
+    }
+
+    /// Replaces the addresses that chart repositories may have.
+    pub(crate) fn reaching(self, reach: Reach) -> Self {
+        Self { reach, ..self }
     }
 
     /// Fetches the chart layer of an artifact, at most `limit` bytes. Blocks on the network within
@@ -157,23 +188,9 @@ impl ChartClient {
         limit: u64,
         allowance: &Allowance,
     ) -> Result<Vec<u8>, ChartError> {
-        let plain = reference.strip_prefix("oci://").unwrap_or(reference);
-        let no_reference = || ChartError::NoReference(shown(reference));
-        let (host, path) = plain.split_once('/').ok_or_else(no_reference)?;
-        let (path, digest) = path.split_once('@').map_or((path, None), |(path, digest)| (path, Some(digest)));
-        let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(shown(reference)))?;
-        // Map the error, because the message of the client would be about a repository context.
-        Registry::new(host, None, None).map_err(|_| no_reference())?;
+        let (host, path) = host_and_path(reference)?;
         let client = self.network.client(host, keyring)?.within(allowance);
-        let mut place = Place::new(&client, path.to_owned()).map_err(|_| no_reference())?;
-        let digest = match digest {
-            Some(text) => Digest::parse(text).ok_or_else(no_reference)?,
-            None if !is_tag(&tag.replace('+', "_")) => return Err(no_reference()),
-            // A version may have characters that a tag may not.
-            None => place
-                .find(&tag.replace('+', "_"))?
-                .ok_or_else(|| RepositoryError::Missing { address: format!("{host}/{path}:{tag}") })?,
-        };
+        let (place, digest) = find(&client, path, reference)?;
         let address = place.address(&digest);
         let bytes = blobs::manifest_bytes(&place, &digest)?;
         let manifest: Manifest = blobs::decode(&address, &bytes)?;
@@ -184,6 +201,70 @@ impl ChartClient {
         let address = place.address(&digest);
         let opened = blobs::blob(&place, &digest, limit)?;
         Ok(place.read(opened, &format!("the chart {address}"), limit)?)
+    }
+
+    /// Returns the SHA-256, in hex, of the manifest of a chart in a registry.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::pull`].
+    pub(crate) fn manifest_digest(
+        &self,
+        reference: &str,
+        keyring: &Arc<Keyring>,
+        allowance: &Allowance,
+    ) -> Result<String, ChartError> {
+        let (host, path) = host_and_path(reference)?;
+        let client = self.network.client(host, keyring)?.within(allowance);
+        let (_, digest) = find(&client, path, reference)?;
+        Ok(digest.hex().to_owned())
+    }
+
+    /// Fetches the chart that the index of a chart repository names (`helm.md` 1.2). `base` is the
+    /// result of [`repository_url`]. Blocks on the network within the allowance.
+    ///
+    /// # Errors
+    ///
+    /// See [`RepositoryChartError`].
+    pub fn of_repository(
+        &self,
+        base: &str,
+        (name, version): (&str, &str),
+        authorization: &Authorization,
+        allowance: &Allowance,
+    ) -> Result<Vec<u8>, RepositoryChartError> {
+        let (path, query) = base.split_once('?').map_or((base, ""), |(path, query)| (path, query));
+        let with_query = |url: String| if query.is_empty() { url } else { format!("{url}?{query}") };
+        let path = path.trim_end_matches('/');
+        let index = with_query(format!("{path}/index.yaml"));
+        let index = self.get(&index, authorization, LARGEST_INDEX, allowance);
+        let index = index.map_err(|source| RepositoryChartError::Index { path: path.to_owned(), source })?;
+        let entry = find_in_index(&index, name, version);
+        // Release the index before the archive is fetched: it may take 64 MiB of the memory for
+        // answers.
+        allowance.give_back(index);
+        let entry = entry.map_err(|source| RepositoryChartError::Entry { path: path.to_owned(), source })?;
+        let is_absolute = entry.url.contains("://");
+        let url = if is_absolute {
+            entry.url
+        } else {
+            with_query(format!("{path}/{}", entry.url.trim_start_matches('/')))
+        };
+        // An index may lead to another host, which must not see the credentials of this one.
+        let is_own = origin(&url) == origin(base);
+        let none = Authorization::default();
+        let archive = self.get(&url, if is_own { authorization } else { &none }, LARGEST_CHART, allowance);
+        let archive =
+            archive.map_err(|source| RepositoryChartError::Archive { name: name.to_owned(), source })?;
+        let found = HEXLOWER.encode(&Sha256::digest(&archive));
+        match entry.digest {
+            Some(expected) if !expected.trim_start_matches("sha256:").eq_ignore_ascii_case(&found) => {
+                let expected = expected.chars().take(LONGEST_DIGEST).collect();
+                let (name, path) = (name.to_owned(), path.to_owned());
+                Err(RepositoryChartError::Digest { name, path, expected, found })
+            }
+            _ => Ok(archive),
+        }
     }
 
     /// Fetches the content of an address, at most `limit` bytes. Blocks on the network within the
@@ -207,7 +288,7 @@ impl ChartClient {
             Some(pem) => client::roots_of(pem, "the certificates for the chart repository")?,
             None => client::system_roots(),
         };
-        let client = Client::with_roots(&registry, Source::None, roots, self.only_public).within(allowance);
+        let client = Client::with_roots(&registry, Source::None, roots, self.reach.clone()).within(allowance);
         let address = without_query(url);
         let call = Call::get(url, &[("accept", "*/*")]);
         let response = client.follow(call, authorization.header.as_deref(), &address)?;
@@ -246,14 +327,47 @@ fn no_address(url: &str, problem: &str) -> ChartError {
     ChartError::NoAddress { address: shown(url), problem: problem.to_owned() }
 }
 
-/// Returns an address for messages, without its query and user, which may have credentials.
-pub fn shown(url: &str) -> String {
-    let plain = without_query(url);
-    let begin = plain.find("://").map_or(0, |found| found + "://".len());
-    let (scheme, rest) = plain.split_at(begin);
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}{host}{path}")
+/// Splits the reference of an artifact after its host.
+fn host_and_path(reference: &str) -> Result<(&str, &str), ChartError> {
+    let no_reference = || ChartError::NoReference(shown(reference));
+    let plain = reference.strip_prefix("oci://").unwrap_or(reference);
+    let (host, path) = plain.split_once('/').ok_or_else(no_reference)?;
+    // Map the error, because the message of the client would be about a repository context.
+    Registry::new(host, None, None).map_err(|_| no_reference())?;
+    Ok((host, path))
+}
+
+/// Finds an artifact, and the digest of its manifest. `path` is the part of `reference` after its
+/// host.
+fn find<'a>(client: &'a Client, path: &str, reference: &str) -> Result<(Place<'a>, Digest), ChartError> {
+    let no_reference = || ChartError::NoReference(shown(reference));
+    let (path, digest) = path.split_once('@').map_or((path, None), |(path, digest)| (path, Some(digest)));
+    let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(shown(reference)))?;
+    let mut place = Place::new(client, path.to_owned()).map_err(|_| no_reference())?;
+    let digest = match digest {
+        Some(text) => Digest::parse(text).ok_or_else(no_reference)?,
+        None if !is_tag(&tag.replace('+', "_")) => return Err(no_reference()),
+        // A version may have characters that a tag may not.
+        None => place
+            .find(&tag.replace('+', "_"))?
+            .ok_or_else(|| RepositoryError::Missing { address: format!("{}/{path}:{tag}", client.host()) })?,
+    };
+    Ok((place, digest))
+}
+
+/// Returns the address of a chart repository trimmed, without a slash at its end, and with a
+/// scheme.
+pub fn repository_url(url: &str) -> String {
+    let url = url.trim();
+    let url = url.strip_suffix('/').unwrap_or(url);
+    if url.contains("://") { url.to_owned() } else { format!("https://{url}") }
+}
+
+/// Returns scheme and host of an address, as it is written.
+fn origin(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    Some(&url[..url.len() - rest.len() + end])
 }
 
 /// Removes the query, which may have a token.
@@ -327,6 +441,13 @@ mod tests {
             let is_quiet = !error.to_string().contains("canary");
             assert!(matches!(error, ChartError::NoReference(_)) && is_quiet, "{reference}: {error}");
         }
+    }
+
+    #[test]
+    fn addresses_of_repositories() {
+        assert_eq!(repository_url(" a.org/charts/ "), "https://a.org/charts");
+        assert_eq!(origin("https://a:1/x?y"), Some("https://a:1"));
+        assert_eq!(origin("https://a"), Some("https://a"));
     }
 
     /// `helm.md` 1.1, for artifacts that come as an archive.

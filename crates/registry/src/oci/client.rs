@@ -21,7 +21,7 @@ use super::allowance::{Allowance, Allowed};
 use super::challenge::{Challenge, Token, encode};
 use super::kept::Kept;
 use super::keyring::{Credentials, Keyring};
-use super::network::PublicAddresses;
+use super::network::{PublicAddresses, Reach};
 use crate::map::Registry;
 use crate::tree::{malformed, shortened};
 
@@ -93,7 +93,7 @@ impl Header {
 
 /// Request to a server.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub(super) method: &'a Method,
     pub(super) url: &'a str,
     pub(super) headers: &'a [(&'a str, &'a str)],
@@ -102,7 +102,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn get(url: &'a str, headers: &'a [(&'a str, &'a str)]) -> Self {
+    pub(crate) fn get(url: &'a str, headers: &'a [(&'a str, &'a str)]) -> Self {
         Self { method: &Method::GET, url, headers, body: None }
     }
 }
@@ -118,33 +118,32 @@ impl Client {
     /// Creates a client with the time limit of a command. [`Client::within`] sets another one.
     pub(crate) fn new(registry: &Registry) -> Result<Self, RepositoryError> {
         let source = registry.docker_config.clone().map_or(Source::None, Source::File);
-        let client = Self::with_source(registry, source, false, Kept::default())?;
+        let client = Self::with_source(registry, source, Reach::All, Kept::default())?;
         Ok(client.within(&Allowance::unsaid()))
     }
 
-    /// Creates a client with credentials of another source. With `only_public` it connects only to
-    /// public addresses.
+    /// Creates a client without credentials, for requests that bring their own.
+    pub(crate) fn plain(registry: &Registry, reach: Reach) -> Result<Self, RepositoryError> {
+        Self::with_source(registry, Source::None, reach, Kept::default())
+    }
+
+    /// Creates a client with credentials of another source.
     pub(super) fn with_source(
         registry: &Registry,
         source: Source,
-        only_public: bool,
+        reach: Reach,
         kept: Kept,
     ) -> Result<Self, RepositoryError> {
         let roots = match &registry.ca {
             Some(path) => read_roots(path)?,
             None => system_roots(),
         };
-        Ok(Self::asking_for("pull", registry, source, roots, only_public, kept))
+        Ok(Self::asking_for("pull", registry, source, roots, reach, kept))
     }
 
     /// Creates a client that trusts these certificates.
-    pub(super) fn with_roots(
-        registry: &Registry,
-        source: Source,
-        roots: RootCerts,
-        only_public: bool,
-    ) -> Self {
-        Self::asking_for("pull", registry, source, roots, only_public, Kept::default())
+    pub(super) fn with_roots(registry: &Registry, source: Source, roots: RootCerts, reach: Reach) -> Self {
+        Self::asking_for("pull", registry, source, roots, reach, Kept::default())
     }
 
     fn asking_for(
@@ -152,7 +151,7 @@ impl Client {
         registry: &Registry,
         source: Source,
         roots: RootCerts,
-        only_public: bool,
+        reach: Reach,
         kept: Kept,
     ) -> Self {
         let (scheme, host, path) = registry.parts();
@@ -173,10 +172,11 @@ impl Client {
             .timeout_send_body(Some(SEND))
             .user_agent(concat!("groundwork/", env!("CARGO_PKG_VERSION")))
             .build();
-        let agent = if only_public {
-            Agent::with_parts(config, DefaultConnector::default(), PublicAddresses::default())
-        } else {
-            config.new_agent()
+        let agent = match reach {
+            Reach::All => config.new_agent(),
+            Reach::Public { and } => {
+                Agent::with_parts(config, DefaultConnector::default(), PublicAddresses::new(and))
+            }
         };
         let connection =
             Connection { agent, scheme, host: host.to_owned(), path: path.to_owned(), source, actions, kept };
@@ -196,7 +196,7 @@ impl Client {
     pub(super) fn for_writing(registry: &Registry) -> Result<Self, RepositoryError> {
         let source = registry.docker_config.clone().map_or(Source::None, Source::File);
         let roots = registry.ca.as_deref().map_or_else(|| Ok(system_roots()), read_roots)?;
-        Ok(Self::asking_for("pull,push", registry, source, roots, false, Kept::default()))
+        Ok(Self::asking_for("pull,push", registry, source, roots, Reach::All, Kept::default()))
     }
 
     /// Returns host and port.
@@ -371,16 +371,20 @@ impl Client {
         Ok(format!("Bearer {token}"))
     }
 
-    /// Follows redirects. Credentials are sent only to their own host.
-    pub(super) fn follow(
+    /// Follows redirects. Credentials are sent only to their own host, and so are header fields
+    /// other than `accept`.
+    pub(crate) fn follow(
         &self,
         call: Call<'_>,
         authorization: Option<&str>,
         address: &str,
     ) -> Result<Response<Body>, RepositoryError> {
         let (mut url, mut authorization) = (call.url.to_owned(), authorization);
+        let is_harmless = |(name, _): &(&str, &str)| name.eq_ignore_ascii_case("accept");
+        let harmless: Vec<_> = call.headers.iter().copied().filter(is_harmless).collect();
+        let mut headers = call.headers;
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.attempt(Call { url: &url, ..call }, authorization, address);
+            let response = self.attempt(Call { url: &url, headers, ..call }, authorization, address);
             let response = response.map_err(|error| redirected(error, call.url, &url))?;
             if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
                 return Ok(response);
@@ -396,6 +400,7 @@ impl Client {
             // host.
             if origin(&next) != origin(&url) {
                 authorization = None;
+                headers = &harmless;
             }
             url = next;
         }
@@ -403,7 +408,7 @@ impl Client {
     }
 
     /// Sends a request, and retries if the registry is busy or the connection was lost.
-    fn attempt(
+    pub(crate) fn attempt(
         &self,
         call: Call<'_>,
         authorization: Option<&str>,
@@ -470,7 +475,7 @@ impl Client {
     }
 
     /// Returns the content of an answer, not yet compared with a digest.
-    pub(super) fn blob(&self, response: Response<Body>, address: &str) -> Blob {
+    pub(crate) fn blob(&self, response: Response<Body>, address: &str) -> Blob {
         let body = response.into_body();
         let size = body.content_length();
         let body = Allowed {
@@ -497,7 +502,7 @@ impl Client {
         &self.allowance
     }
 
-    pub(super) fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
+    pub(crate) fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
         let cause = shortened(cause, LONGEST_CAUSE);
         RepositoryError::Unreachable {
             host: self.connection.host.clone(),

@@ -18,7 +18,7 @@ const HUB: [&str; 4] = ["docker.io", "index.docker.io", "registry-1.docker.io", 
 /// Ports that match an entry without a port.
 const DEFAULT_PORTS: [&str; 2] = ["443", "80"];
 
-/// Credentials for a registry. Has no `Debug`, so that they cannot get into a message.
+/// Credentials for a server. Has no `Debug`, so that they cannot get into a message.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     Password {
@@ -27,6 +27,25 @@ pub(crate) enum Credentials {
     },
     /// Token that the registry's token service exchanges for an access token.
     RefreshToken(String),
+    /// Token that is sent as it is.
+    Bearer(String),
+    /// Key of an S3 store, with which requests are signed.
+    Key {
+        id: String,
+        secret: String,
+        /// Token of a session; empty for a lasting key.
+        session: String,
+    },
+}
+
+/// Kind of server that credentials are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Consumer {
+    Registry,
+    Wget,
+    GitHub,
+    S3,
+    ChartRepository,
 }
 
 impl Credentials {
@@ -35,6 +54,15 @@ impl Credentials {
     pub(crate) fn basic(&self) -> Option<String> {
         let Self::Password { user, password } = self else { return None };
         Some(format!("Basic {}", BASE64.encode(format!("{user}:{password}").as_bytes())))
+    }
+
+    /// Returns the value of an `Authorization` header; `None` for credentials that are not sent as
+    /// they are.
+    pub(crate) fn header(&self) -> Option<String> {
+        match self {
+            Self::Bearer(token) => Some(format!("Bearer {token}")),
+            other => other.basic(),
+        }
     }
 }
 
@@ -56,6 +84,8 @@ impl std::fmt::Debug for Keyring {
 
 #[derive(Clone)]
 struct KeyringEntry {
+    consumer: Consumer,
+    /// Empty for the buckets of AWS.
     host: String,
     port: Option<String>,
     path: Vec<String>,
@@ -101,9 +131,11 @@ impl Keyring {
     pub fn add_ocm_config(&mut self, source: &str, text: &[u8]) -> Result<(), &'static str> {
         let contents = ocm_credentials::parse(text)?;
         let name: Arc<str> = source.into();
-        for ocm_credentials::Found { place: address, credentials } in contents.found {
-            let (host, port, path) = place(&address);
-            self.entries.push(KeyringEntry { host, port, path, credentials, source: Arc::clone(&name) });
+        for ocm_credentials::Found { consumer, place: address, credentials } in contents.found {
+            let (host, port, path) =
+                if consumer == Consumer::Registry { place(&address) } else { parts(&address) };
+            let source = Arc::clone(&name);
+            self.entries.push(KeyringEntry { consumer, host, port, path, credentials, source });
         }
         for config in contents.docker_configs {
             self.add_docker_config(source, config.as_bytes())?;
@@ -124,16 +156,37 @@ impl Keyring {
     ///
     /// The file cannot be read, or is not a docker configuration.
     pub fn of_file(path: &Path) -> Result<Self, RepositoryError> {
+        Self::read(path, Self::add_docker_config)
+    }
+
+    /// Reads a file with OCM's configuration of credentials.
+    pub(crate) fn of_ocm_file(path: &Path) -> Result<Self, RepositoryError> {
+        Self::read(path, Self::add_ocm_config)
+    }
+
+    fn read(
+        path: &Path,
+        add: impl Fn(&mut Self, &str, &[u8]) -> Result<(), &'static str>,
+    ) -> Result<Self, RepositoryError> {
         let address = path.display().to_string();
         let text = fs::read(path).map_err(|error| RepositoryError::Unreadable {
             address: address.clone(),
             cause: error.to_string(),
         })?;
         let mut keyring = Self::default();
-        match keyring.add_docker_config(&address, &text) {
+        match add(&mut keyring, &address, &text) {
             Ok(()) => Ok(keyring),
             Err(problem) => Err(RepositoryError::Malformed { address, problem: problem.to_owned() }),
         }
+    }
+
+    /// Returns the value of the header `Authorization` for a chart repository (`components.md`
+    /// 7.1).
+    pub fn chart_repository_header(&self, url: &str) -> Option<String> {
+        let (_, rest) = url.split_once("://")?;
+        let rest = rest.split('?').next()?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        self.find_for(Consumer::ChartRepository, host, path.trim_matches('/'))?.credentials.header()
     }
 
     /// Returns a text that is equal for equal credentials.
@@ -147,7 +200,8 @@ impl Keyring {
         for (key, auth) in auths {
             let Some(credentials) = auth.credentials()? else { continue };
             let (host, port, path) = place(&key);
-            entries.push(KeyringEntry { host, port, path, credentials, source: Arc::clone(&name) });
+            let (consumer, source) = (Consumer::Registry, Arc::clone(&name));
+            entries.push(KeyringEntry { consumer, host, port, path, credentials, source });
         }
         self.entries.extend(entries);
         self.identity.push_str(&format!("{source} {}\n", Digest::of(text)));
@@ -157,8 +211,13 @@ impl Keyring {
     /// Finds the credentials for a repository of a host (with its port): the longest path wins,
     /// then an explicit port, then the entry that was added first.
     pub(crate) fn find(&self, host: &str, repository: &str) -> Option<Match<'_>> {
-        let (host, port, _) = place(host);
-        let wanted: Vec<&str> = repository.split('/').collect();
+        self.find_for(Consumer::Registry, host, repository)
+    }
+
+    /// Finds the credentials for a path of a server, as [`Self::find`] does.
+    pub(crate) fn find_for(&self, consumer: Consumer, host: &str, path: &str) -> Option<Match<'_>> {
+        let (host, port, _) = parts(host);
+        let wanted: Vec<&str> = path.split('/').collect();
         let fits = |entry: &&KeyringEntry| {
             let same_port = match (&entry.port, &port) {
                 (Some(own), Some(asked)) => own == asked,
@@ -167,7 +226,7 @@ impl Keyring {
             };
             let is_prefix = entry.path.len() <= wanted.len()
                 && entry.path.iter().zip(&wanted).all(|(own, asked)| own == asked);
-            entry.host == host && same_port && is_prefix
+            entry.consumer == consumer && entry.host == host && same_port && is_prefix
         };
         let rank = |entry: &&KeyringEntry| (entry.path.len(), entry.port.is_some());
         // `max_by_key` takes the last of equal entries, so reverse them to get the first.
@@ -176,9 +235,16 @@ impl Keyring {
     }
 }
 
-/// Splits the key of an entry into host, port and path. Keys are hosts, addresses, or paths below a
-/// host.
+/// Splits the key of an entry for a registry.
 fn place(key: &str) -> (String, Option<String>, Vec<String>) {
+    let (host, port, path) = parts(key);
+    // `…/v1/` and `…/v2/` are addresses of the registry API, not folders of repositories.
+    let is_program = matches!(&path[..], [only] if only == "v1" || only == "v2");
+    (host, port, if is_program { Vec::new() } else { path })
+}
+
+/// Splits a key into host, port and path. Keys are hosts, addresses, or paths below a host.
+fn parts(key: &str) -> (String, Option<String>, Vec<String>) {
     let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     let (host, path) = key.split_once('/').unwrap_or((key, ""));
     let (host, port) = match host.rsplit_once(':') {
@@ -190,10 +256,7 @@ fn place(key: &str) -> (String, Option<String>, Vec<String>) {
     let host = host.to_ascii_lowercase();
     let is_hub = HUB.contains(&host.as_str());
     let host = if is_hub { HUB[0].to_owned() } else { host };
-    let path: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-    // `…/v1/` and `…/v2/` are addresses of the registry API, not folders of repositories.
-    let is_program = matches!(&path[..], [only] if only == "v1" || only == "v2");
-    (host, port, if is_program { Vec::new() } else { path })
+    (host, port, path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect())
 }
 
 #[derive(Deserialize)]

@@ -11,6 +11,7 @@ use groundwork_component::{Repository, RepositoryContext, RepositoryError};
 use groundwork_untrusted::is_public;
 use ureq::config::Config;
 use ureq::http::Uri;
+use ureq::http::uri::Authority;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
@@ -60,6 +61,10 @@ impl Network {
         Self { options, clients: Mutex::default(), kept: Kept::default() }
     }
 
+    pub(crate) fn options(&self) -> &NetworkOptions {
+        &self.options
+    }
+
     /// Opens the repository of a context that names a registry.
     pub(crate) fn open(
         self: &Arc<Self>,
@@ -89,7 +94,8 @@ impl Network {
         }
         all.extend(keyring);
         let source = Source::Keyring(Arc::new(all));
-        let client = Client::with_source(&registry, source, self.options.only_public, self.kept.beside())?;
+        let reach = Reach::of(self.options.only_public);
+        let client = Client::with_source(&registry, source, reach, self.kept.beside())?;
         if clients.len() >= MOST_CLIENTS {
             clients.clear();
         }
@@ -113,11 +119,34 @@ impl Network {
     }
 }
 
+/// Addresses that a client may connect to.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Reach {
+    #[default]
+    All,
+    /// Public addresses, and those of a host, with its port if it has one, that an operator names.
+    Public { and: Option<String> },
+}
+
+impl Reach {
+    pub(crate) fn of(only_public: bool) -> Self {
+        if only_public { Self::Public { and: None } } else { Self::All }
+    }
+}
+
 /// Resolver that refuses addresses that are not public. It checks when connecting, because the
 /// address of a name may change between an earlier check and the connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PublicAddresses {
     inner: DefaultResolver,
+    /// Host with any address.
+    and: Option<String>,
+}
+
+impl PublicAddresses {
+    pub(super) fn new(and: Option<String>) -> Self {
+        Self { inner: DefaultResolver::default(), and }
+    }
 }
 
 impl Resolver for PublicAddresses {
@@ -128,7 +157,8 @@ impl Resolver for PublicAddresses {
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let found = self.inner.resolve(uri, config, timeout)?;
-        if found.iter().all(|address| is_public(address.ip())) {
+        let is_named = self.and.is_some() && self.and.as_deref() == uri.authority().map(Authority::as_str);
+        if is_named || found.iter().all(|address| is_public(address.ip())) {
             return Ok(found);
         }
         let host = uri.host().unwrap_or_default();

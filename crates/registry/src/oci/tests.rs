@@ -1,5 +1,5 @@
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
 use serde_json::json;
 
 use super::*;
+use crate::testing::{answer, serve};
 use crate::{CtfWriter, LocalBlob, RepositoryMap};
 
 const NAME: &str = "example.org/shop";
@@ -163,39 +164,6 @@ async fn pushed_with_a_password() {
     assert!(refused.starts_with("digest mismatch for "), "{refused}");
     let repository = crate::Store::Registry(target).open(&context).unwrap();
     assert_eq!(repository.descriptor(NAME, "4.0.0"), Ok(None));
-}
-
-type Requests = Arc<Mutex<Vec<String>>>;
-
-/// Starts a server that gives these answers, one per connection, and records the requests.
-fn serve(answers: impl FnOnce(&str) -> Vec<Vec<u8>>) -> (String, Requests) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let host = listener.local_addr().unwrap().to_string();
-    let (answers, requests) = (answers(&host), Requests::default());
-    let kept = Arc::clone(&requests);
-    std::thread::spawn(move || {
-        for answer in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let mut request = String::new();
-            while let Some(Ok(line)) = lines.next()
-                && !line.is_empty()
-            {
-                request.push_str(&line.to_lowercase());
-                request.push('\n');
-            }
-            kept.lock().unwrap().push(request);
-            // The client may close the connection before it has read everything.
-            let _ = stream.write_all(&answer);
-        }
-    });
-    (host, requests)
-}
-
-fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let head =
-        format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
-    [head.as_bytes(), body].concat()
 }
 
 fn error(repository: &dyn Repository) -> String {

@@ -14,13 +14,15 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use groundwork_api::metadata::annotation;
 use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, ErrorCode, ResourceExt};
+use groundwork_component::shown;
 use groundwork_controller::{ApiError, Stored};
 use groundwork_deploy::Round;
-use groundwork_helm::{IndexError, find_in_index};
+use groundwork_helm::IndexError;
 use groundwork_lifecycle::{ObjectSet, OperationError, Reason};
 use groundwork_registry::sources::{ContextRepositories, MapFile, PullSecrets};
 use groundwork_registry::{
-    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions, shown,
+    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, LARGEST_CHART,
+    NetworkOptions, RepositoryChartError, repository_url,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use moka::sync::Cache;
@@ -32,9 +34,7 @@ use super::component_chart::{ComponentChart, Found, Surroundings};
 use super::configuration::{Archive, ChartRepository, ChartSource, Remote};
 
 /// Size limit of an archive in bytes (`helm.md` 11).
-pub(super) const LARGEST: u64 = 20 << 20;
-/// Size limit of an index in bytes.
-const LARGEST_INDEX: u64 = 64 << 20;
+pub(super) const LARGEST: u64 = LARGEST_CHART;
 /// Size in bytes of each of the two caches of archives: one keeps them for `KNOWN`, the other for
 /// `KNOWN_LONG`.
 const KEPT_BYTES: u64 = 32 << 20;
@@ -174,7 +174,7 @@ impl ChartSources {
                 self.pull(round, reference.clone()).await
             }
             ChartSource { helm_chart_repo: Some(repository), .. } => {
-                self.of_repository(round, repository).await
+                self.of_repository(round, repository, None).await
             }
             ChartSource { from_resource: Some(resource), .. } if !resource.is_null() => {
                 self.of_component(round, ComponentChart::of_resource(resource)?).await
@@ -221,7 +221,7 @@ impl ChartSources {
         if let Some(config) = object::<ConfigMap>(round, config).await? {
             objects.add_config_map(config);
         }
-        let identity = keyring.identity().to_owned();
+        let (identity, own) = (keyring.identity().to_owned(), Arc::clone(&keyring));
         let repositories =
             ContextRepositories { map: self.map.map(), keyring, allowance: self.allowance(round) };
         let namespace = round.item.namespace().unwrap_or_default();
@@ -231,7 +231,7 @@ impl ChartSources {
             return Ok(known);
         }
         match blocking(move || chart.fetch(&around)).await? {
-            Found::InRepository(repository) => self.of_repository(round, &repository).await,
+            Found::InRepository(repository) => self.of_repository(round, &repository, Some(&own)).await,
             Found::Archive(archive) => {
                 let archive = Arc::new(archive);
                 cache.insert(key, Arc::clone(&archive));
@@ -260,10 +260,13 @@ impl ChartSources {
         .await
     }
 
+    /// Fetches a chart of a chart repository. For one that a component names, `keyring` has further
+    /// credentials.
     async fn of_repository(
         &self,
         round: &Round<'_>,
         repository: &ChartRepository,
+        keyring: Option<&Keyring>,
     ) -> Result<Arc<Vec<u8>>, OperationError> {
         let ChartRepository { helm_chart_repo_url, helm_chart_name: name, helm_chart_version: version } =
             repository;
@@ -283,7 +286,7 @@ impl ChartSources {
             let base = helm_chart_repo_url.trim_end_matches('/');
             return self.pull(round, format!("{base}/{name}:{version}")).await;
         }
-        let base = normalized(helm_chart_repo_url);
+        let base = repository_url(helm_chart_repo_url);
         if !base.starts_with("http://") && !base.starts_with("https://") {
             let scheme = base.split_once("://").map_or("", |(scheme, _)| scheme);
             let text = format!(
@@ -293,18 +296,20 @@ impl ChartSources {
             return Err(broken(format!("{text}; it must begin with https://, http:// or oci://")));
         }
         let context = context(round).await?;
-        let authorization = authorization(round, context.as_ref(), &base).await?;
+        let mut authorization = authorization(round, context.as_ref(), &base).await?;
+        if authorization.header.is_none() {
+            authorization.header = keyring.and_then(|keyring| keyring.chart_repository_header(&base));
+        }
         let (client, allowance) = (self.client.clone(), self.allowance(round));
         let (memory, tenant) = (self.memory.clone(), round.item.namespace().unwrap_or_default());
         let (name, version) = (name.clone(), version.clone());
         let identity = json!([authorization.header, authorization.roots]).to_string();
         let what = json!(["repository", base, name, version, identity]);
         self.known(round, &what, move || {
-            let fetch = |url: &str, authorization: &Authorization, limit: u64| {
-                let held = memory.begin(&tenant);
-                Ok((client.get(url, authorization, limit, &allowance.holding(&held))?, held))
-            };
-            of_index(fetch, &base, &name, &version, &authorization)
+            let allowance = allowance.holding(&memory.begin(&tenant));
+            let chart = (name.as_str(), version.as_str());
+            let fetched = client.of_repository(&base, chart, &authorization, &allowance);
+            fetched.map_err(of_index)
         })
         .await
     }
@@ -324,75 +329,27 @@ async fn blocking<T: Send + 'static>(
     })?
 }
 
-/// Fetches the chart that the index of a repository names. `fetch` returns each answer with the
-/// memory reserved for it.
-fn of_index(
-    fetch: impl Fn(&str, &Authorization, u64) -> Result<(Vec<u8>, Arc<Holding>), ChartError>,
-    base: &str,
-    name: &str,
-    version: &str,
-    authorization: &Authorization,
-) -> Result<Vec<u8>, OperationError> {
-    let (path, query) = base.split_once('?').map_or((base, ""), |(path, query)| (path, query));
-    let with_query = |url: String| if query.is_empty() { url } else { format!("{url}?{query}") };
-    let path = path.trim_end_matches('/');
-    let index = fetch(&with_query(format!("{path}/index.yaml")), authorization, LARGEST_INDEX);
-    let (index, held) = index.map_err(|error| {
-        if matches!(error, ChartError::NoAddress { .. }) {
-            return broken(format!("chart.helmChartRepo.helmChartRepoUrl cannot be used: {error}"));
+/// Returns the error of a chart repository.
+fn of_index(error: RepositoryChartError) -> OperationError {
+    let text = error.to_string();
+    match error {
+        RepositoryChartError::Index { source: source @ ChartError::NoAddress { .. }, .. } => {
+            broken(format!("chart.helmChartRepo.helmChartRepoUrl cannot be used: {source}"))
         }
-        let text = format!(
-            "cannot download repository index for {path:?}: failed to fetch {path}/index.yaml : {error}"
-        );
-        unreachable(text, &error)
-    })?;
-    let entry = find_in_index(&index, name, version).map_err(|error| match error {
-        IndexError::NoName => for_information(error.to_string()),
-        IndexError::Constraint(_) => broken(error.to_string()),
-        error => {
-            let text = format!("cannot use the repository index {path}/index.yaml: {error}");
+        RepositoryChartError::Index { source, .. } | RepositoryChartError::Archive { source, .. } => {
+            unreachable(text, &source)
+        }
+        RepositoryChartError::Entry { source: source @ IndexError::NoName, .. } => {
+            for_information(source.to_string())
+        }
+        RepositoryChartError::Entry { source: source @ IndexError::Constraint(_), .. } => {
+            broken(source.to_string())
+        }
+        RepositoryChartError::Entry { .. } => {
             OperationError::transient("TemplateChart", Reason::GetHelmChart, text)
         }
-    })?;
-    // Release the index before the archive is fetched: it may take 64 MiB of the memory for
-    // answers.
-    drop((index, held));
-    let is_absolute = entry.url.contains("://");
-    let url = if is_absolute {
-        entry.url
-    } else {
-        with_query(format!("{path}/{}", entry.url.trim_start_matches('/')))
-    };
-    // An index may lead to another host, which must not see the credentials of this one.
-    let is_own = origin(&url) == origin(base);
-    let none = Authorization::default();
-    let archive = fetch(&url, if is_own { authorization } else { &none }, LARGEST);
-    let (archive, _held) = archive.map_err(|error| {
-        unreachable(format!("failed to download chart {name} from helm repository: {error}"), &error)
-    })?;
-    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
-    match entry.digest {
-        Some(expected) if !expected.trim_start_matches("sha256:").eq_ignore_ascii_case(&digest) => {
-            let expected: String = expected.chars().take(100).collect();
-            Err(broken(format!(
-                "the chart {name} at {path} has the digest {digest}, but the index of its repository has {expected}"
-            )))
-        }
-        _ => Ok(archive),
+        RepositoryChartError::Digest { .. } => broken(text),
     }
-}
-
-fn origin(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    Some(&url[..url.len() - rest.len() + end])
-}
-
-/// Returns an address trimmed, without a slash at its end, and with a scheme.
-fn normalized(url: &str) -> String {
-    let url = url.trim();
-    let url = url.strip_suffix('/').unwrap_or(url);
-    if url.contains("://") { url.to_owned() } else { format!("https://{url}") }
 }
 
 async fn context(round: &Round<'_>) -> Result<Option<Context>, OperationError> {
@@ -442,8 +399,8 @@ async fn authorization(
     };
     let auths: Vec<RepositoryAuth> = serde_json::from_value(auths)
         .map_err(|_| broken("helmChartRepoCredentials of the context is not valid".to_owned()))?;
-    let fitting = auths.into_iter().filter(|auth| is_below(base, &normalized(&auth.url)));
-    let Some(auth) = fitting.max_by_key(|auth| normalized(&auth.url).len()) else {
+    let fitting = auths.into_iter().filter(|auth| is_below(base, &repository_url(&auth.url)));
+    let Some(auth) = fitting.max_by_key(|auth| repository_url(&auth.url).len()) else {
         return Ok(Authorization::default());
     };
     let header = match (auth.auth_header, auth.secret_ref) {
@@ -566,9 +523,6 @@ mod tests {
         ] {
             assert_eq!(is_below(address, other), expected, "{address} {other}");
         }
-        assert_eq!(normalized(" a.org/charts/ "), "https://a.org/charts");
-        assert_eq!(origin("https://a:1/x?y"), Some("https://a:1"));
-        assert_eq!(origin("https://a"), Some("https://a"));
     }
     /// A malicious chart repository: each attack on the index or the archive ends within its time
     /// limit, with an error that names the server.
@@ -586,13 +540,11 @@ mod tests {
                     let allowance = Allowance::of(Duration::from_secs(2), FETCH_TIMEOUT);
                     let memory = AnswerMemory::new(MEMORY, MEMORY_SHARE);
                     let client = ChartClient::new(NetworkOptions::default());
-                    let fetch = |url: &str, authorization: &Authorization, limit: u64| {
-                        let held = memory.begin("a");
-                        Ok((client.get(url, authorization, limit, &allowance.holding(&held))?, held))
-                    };
-                    let found = super::of_index(fetch, &url, "web", "1.0.0", &Authorization::default());
+                    let (chart, none) = (("web", "1.0.0"), Authorization::default());
+                    let found =
+                        client.of_repository(&url, chart, &none, &allowance.holding(&memory.begin("a")));
                     assert_eq!(memory.in_use(), 0);
-                    (url, found)
+                    (url, found.map_err(super::of_index))
                 })
             });
             for asking in asking {

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_blueprint::Capabilities;
-use groundwork_component::{ComponentVersion, ContentError, RepositoryError, Resource};
+use groundwork_component::{
+    Access, AccessError, Chart, ComponentVersion, ContentError, Outside, RepositoryError, Resource,
+};
 use groundwork_lifecycle::{
     ImportedObjects as _, Inputs, ObjectSet, OperationError, ROOT_SCOPE, Reason, resolve,
 };
@@ -24,9 +26,6 @@ use serde_json::{Value, json};
 
 use super::chart_source::{LARGEST, broken, unreachable};
 use super::configuration::ChartRepository;
-
-/// Types of access that lead to a chart repository.
-const CHART_ACCESSES: [&str; 3] = ["helm", "Helm", "helmChartRepository"];
 
 /// A resource of a component, as an item names it.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,10 +185,15 @@ impl ComponentChart {
         let (access, blob) = version.open(resource).map_err(|error| {
             let message = told(error.to_string());
             match error {
+                ContentError::Repository { source: RepositoryError::NotPermitted { .. }, .. } => {
+                    broken(message)
+                }
                 ContentError::Repository { .. } => {
                     OperationError::transient("TemplateChart", Reason::GetHelmChart, message)
                 }
-                ContentError::Unsupported { .. } | ContentError::Incomplete { .. } => broken(message),
+                ContentError::Unsupported { .. }
+                | ContentError::Incomplete { .. }
+                | ContentError::Unusable { .. } => broken(message),
             }
         })?;
         let is_artifact = is_packed_artifact(&access, &blob.media_type);
@@ -210,28 +214,21 @@ impl ComponentChart {
     }
 }
 
-/// Returns the chart repository that an access of type helm names (`components.md` 6.9).
+/// Returns the chart repository that an access of type helm names (`components.md` 6.10).
 fn in_repository(resource: &Resource) -> Option<Result<ChartRepository, OperationError>> {
-    let access = resource.access();
-    let text = |member: &str| access[member].as_str().unwrap_or_default().to_owned();
-    let type_name = text("type");
-    if !CHART_ACCESSES.contains(&type_name.strip_suffix("/v1").unwrap_or(&type_name)) {
-        return None;
+    match Access::parse(resource.access()) {
+        Ok(Access::Outside(Outside::Chart(Chart { repository, name, version, .. }))) => {
+            Some(Ok(ChartRepository {
+                helm_chart_repo_url: repository,
+                helm_chart_name: name,
+                helm_chart_version: version,
+            }))
+        }
+        Err(AccessError::Unusable { problem }) => {
+            Some(Err(broken(format!("access of resource {:?} cannot be used: {problem}", resource.name))))
+        }
+        _ => None,
     }
-    let (chart, version) = (text("helmChart"), text("version"));
-    let (name, tag) = chart.rsplit_once(':').map_or((chart.as_str(), ""), |(name, tag)| (name, tag));
-    let version = if version.is_empty() { tag.to_owned() } else { version };
-    if name.is_empty() || version.is_empty() || text("helmRepository").is_empty() {
-        return Some(Err(broken(format!(
-            "access of resource {:?} needs helmRepository and helmChart, with a version such as web:1.0.0",
-            resource.name
-        ))));
-    }
-    Some(Ok(ChartRepository {
-        helm_chart_repo_url: text("helmRepository"),
-        helm_chart_name: name.to_owned(),
-        helm_chart_version: version,
-    }))
 }
 
 #[cfg(test)]
@@ -295,6 +292,10 @@ mod tests {
         assert_eq!((found.helm_chart_name.as_str(), found.helm_chart_version.as_str()), ("web", "1.2.0"));
         let incomplete = in_repository(&resource(json!({"type": "helm/v1", "helmChart": "web"})));
         assert!(incomplete.unwrap().unwrap_err().message.contains("needs helmRepository"));
+        let registry = json!({"type": "Helm/v1", "helmRepository": "oci://example.org/charts", "helmChart": "web",
+            "version": "1.2.0"});
+        let found = in_repository(&resource(registry)).unwrap().unwrap();
+        assert_eq!(found.helm_chart_repo_url, "oci://example.org/charts");
         assert!(in_repository(&resource(json!({"type": "localBlob"}))).is_none());
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn repository(error: &RepositoryError) -> Status {
         RepositoryError::Malformed { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_MALFORMED),
         RepositoryError::UnknownType { .. }
         | RepositoryError::NotMapped { .. }
+        | RepositoryError::NotPermitted { .. }
         | RepositoryError::Offline { .. }
         | RepositoryError::Elsewhere { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN),
     };

@@ -237,6 +237,35 @@ fn artifacts_that_were_verified_are_fetched_by_digest() {
     assert_ne!(second.artifact_digest(NAME, "1.0.0", &access).unwrap().unwrap(), digest);
 }
 
+/// A job fetches a download from a permitted place, and only once. Another place is refused without
+/// a request.
+#[test]
+fn downloads_of_permitted_places() {
+    let registry = Registry::start();
+    registry.put("1.0.0", b"seven");
+    let map = registry.folder.path().join("repositories.yaml");
+    let entry = json!({"type": "wget", "url": format!("http://{}/v2/files", registry.address)});
+    fs::write(&map, json!({"accesses": [entry]}).to_string()).unwrap();
+    let map = MapFile::open(Some(&map), NetworkOptions::default()).unwrap();
+    let stores = Stores::new(map, None, Evaluators::Own, None);
+    let view = stores.of_new_job("team", "i", "job-1", Arc::default());
+    let access = |folder: &str| {
+        let url = format!("http://{}/v2/{folder}/{}", registry.address, Digest::of(b"seven"));
+        Access::parse(&json!({"type": "wget", "url": url})).unwrap()
+    };
+    for context in [registry.context(), RepositoryContext::outside(), RepositoryContext::outside()] {
+        let repository = view.open(&context).unwrap();
+        let content = repository.content(NAME, "1.0.0", &access("files")).unwrap();
+        assert_eq!(content.read_all("it", 10).unwrap(), b"seven");
+    }
+    let requests = registry.requests();
+    assert_eq!(requests.len(), 2, "one for each repository: {requests:?}");
+    let refused =
+        view.open(&registry.context()).unwrap().content(NAME, "1.0.0", &access("other")).unwrap_err();
+    assert!(matches!(refused, RepositoryError::NotPermitted { .. }), "{refused}");
+    assert!(registry.requests().is_empty());
+}
+
 /// A job has a memory limit for its descriptors, encoded and decoded. Beyond it, the job fails and
 /// releases its memory. Other jobs are not affected.
 #[test]

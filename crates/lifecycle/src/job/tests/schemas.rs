@@ -103,7 +103,8 @@ fn schemas_out_of_reach() {
         ),
         (REFERENCE, &db("1.0.0", &large), "it is larger than 4194304 bytes"),
         (REFERENCE, &db("1.0.0", &(large.clone() + ", gzip: true")), "it is larger than 4194304 bytes"),
-        (REFERENCE, &db("1.0.0", "access: {type: wget}"), "access method \"wget\" not supported"),
+        (REFERENCE, &db("1.0.0", "access: {type: npm}"), "access method \"npm\" not supported"),
+        (REFERENCE, &db("1.0.0", "access: {type: wget}"), "has no url"),
         (
             REFERENCE,
             &plain.replace("landscaper.gardener.cloud/jsonschema", "text"),
