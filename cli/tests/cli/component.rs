@@ -1,6 +1,8 @@
 //! Tests of `groundwork component` with archives in every form, without a server (`components.md`
 //! 6.4, 6.5; 11, items 7 and 10).
 
+use std::io::{BufRead as _, BufReader, Write as _};
+
 use super::*;
 use groundwork_keys::{Algorithm, SigningKey, to_pem};
 
@@ -257,4 +259,74 @@ fn signatures() {
         "{}",
         unsigned.err
     );
+}
+
+/// Starts a server that answers each request with this content, and returns its host.
+fn serve(content: Vec<u8>) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", content.len());
+            drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&content)));
+        }
+    });
+    host
+}
+
+/// The command fetches a blueprint from a place that the map permits, and reads a file of the
+/// component's own folder (`components.md` 6.10).
+#[test]
+fn contents_outside_of_repositories() {
+    let mut blueprint = tar::Builder::new(Vec::new());
+    let text = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n";
+    let mut header = tar::Header::new_ustar();
+    header.set_size(text.len() as u64);
+    header.set_mode(0o644);
+    blueprint.append_data(&mut header, "blueprint.yaml", text.as_bytes()).unwrap();
+    let host = serve(blueprint.into_inner().unwrap());
+
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "store/component-descriptor.yaml",
+        format!(
+            "meta: {{schemaVersion: v2}}\ncomponent:\n  name: example.org/site\n  version: 1.0.0\n  provider: p\n  \
+             sources: []\n  repositoryContexts: []\n  componentReferences: []\n  resources:\n  - name: blueprint\n    \
+             type: blueprint\n    version: 1.0.0\n    relation: external\n    access: {{type: Wget/v1, url: \
+             'http://{host}/site/blueprint', mediaType: application/x-tar}}\n  - name: notes\n    type: notes\n    \
+             version: 1.0.0\n    relation: local\n    access: {{type: File/v1alpha1, uri: 'file:more/notes.txt'}}\n"
+        ),
+    );
+    write("store/more/notes.txt", "seven\n".to_owned());
+    write(
+        "site.yaml",
+        "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {name: default, namespace: team}\n\
+         repositoryContext: {type: ociRegistry, baseUrl: example.org/c}\n---\napiVersion: \
+         landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {name: site, namespace: team}\nspec:\n  \
+         componentDescriptor: {ref: {componentName: example.org/site, version: 1.0.0}}\n  blueprint: {ref: \
+         {resourceName: blueprint}}\n"
+            .to_owned(),
+    );
+    let map = "repositories:\n- context: {type: ociRegistry, baseUrl: example.org/c}\n  directory: store\n";
+    let render = || groundwork(&["render", &path(&folder, "site.yaml")], "");
+    write("repositories.yaml", map.to_owned());
+    let refused = render();
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("add one to the list accesses there"), "{}", refused.err);
+    write("repositories.yaml", format!("{map}accesses:\n- {{type: wget, url: 'http://{host}/site'}}\n"));
+    let rendered = render();
+    assert_eq!(rendered.code, 0, "{}", rendered.err);
+
+    let maps = path(&folder, "repositories.yaml");
+    let fetched =
+        groundwork(&["component", "fetch", "example.org/site:1.0.0", "notes", "--repositories", &maps], "");
+    assert_eq!((fetched.code, fetched.out.as_str()), (0, "seven\n"), "{}", fetched.err);
 }
