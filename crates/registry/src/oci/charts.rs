@@ -167,12 +167,13 @@ pub fn is_packed_artifact(access: &Access, media_type: &str) -> bool {
 
 impl ChartClient {
     pub fn new(options: NetworkOptions) -> Self {
-        Self { reach: Reach::of(options.only_public), network: Arc::new(Network::new(options)) }
+        let reach = Reach::of(options.only_public);
+        Self::reaching(options, reach)
     }
 
-    /// Replaces the addresses that chart repositories may have.
-    pub(crate) fn reaching(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    /// Creates a client for these addresses, whatever the options say of them.
+    pub(crate) fn reaching(options: NetworkOptions, reach: Reach) -> Self {
+        Self { network: Arc::new(Network::new(options).reaching(reach.clone())), reach }
     }
 
     /// Fetches the chart layer of an artifact, at most `limit` bytes. Blocks on the network within

@@ -46,6 +46,7 @@ pub struct NetworkOptions {
 /// Clients of registries that only a repository context names, each for one set of credentials.
 pub(crate) struct Network {
     options: NetworkOptions,
+    reach: Reach,
     clients: Mutex<HashMap<(String, String), Client>>,
     kept: Kept,
 }
@@ -58,7 +59,13 @@ impl fmt::Debug for Network {
 
 impl Network {
     pub(crate) fn new(options: NetworkOptions) -> Self {
-        Self { options, clients: Mutex::default(), kept: Kept::default() }
+        let reach = Reach::of(options.only_public);
+        Self { options, reach, clients: Mutex::default(), kept: Kept::default() }
+    }
+
+    /// Replaces the addresses that registries may have.
+    pub(super) fn reaching(self, reach: Reach) -> Self {
+        Self { reach, ..self }
     }
 
     pub(crate) fn options(&self) -> &NetworkOptions {
@@ -94,8 +101,7 @@ impl Network {
         }
         all.extend(keyring);
         let source = Source::Keyring(Arc::new(all));
-        let reach = Reach::of(self.options.only_public);
-        let client = Client::with_source(&registry, source, reach, self.kept.beside())?;
+        let client = Client::with_source(&registry, source, self.reach.clone(), self.kept.beside())?;
         if clients.len() >= MOST_CLIENTS {
             clients.clear();
         }

@@ -70,7 +70,7 @@ impl Permitted<'_> {
     fn client(&self, fetcher: &Fetcher) -> ChartClient {
         let ca = fetcher.authorities(self.permission).cloned();
         let options = NetworkOptions { ca, ..fetcher.options.clone() };
-        ChartClient::new(options).reaching(fetcher.reach(Some(self.host.clone())))
+        ChartClient::reaching(options, fetcher.reach(Some(self.host.clone())))
     }
 
     fn reference(&self, chart: &Chart) -> String {

@@ -438,7 +438,10 @@ fn charts_of_registries() {
         json!({"type": "helm", "helmRepository": format!("oci://{host}/charts"), "helmChart": "web:1.0.0+a"});
     assert_eq!(world.read(&written), Ok(b"chart".to_vec()));
     let access = Access::parse(&written).unwrap();
-    let repository = world.map.open(&context()).unwrap();
+    // The host of an entry may be in a private network, also that of a registry.
+    let options = NetworkOptions { only_public: true, ..NetworkOptions::default() };
+    let map = world.map.clone().with_network(options);
+    let repository = map.open_with(&context(), &Arc::default(), &Allowance::default()).unwrap();
     let digest = repository.artifact_digest(NAME, "1.0.0", &access).unwrap().unwrap();
     assert_eq!(format!("sha256:{digest}"), Digest::of(manifest.as_bytes()).to_string());
     let pinned = repository.content(NAME, "1.0.0", &access.at_digest(&digest)).unwrap();
