@@ -6,8 +6,8 @@
 //!                                          └─ inputs ──rendering──> work ══> worker: lifecycle::prepare, complete
 //! gRPC ──> grpc ───────────────────────────────────────────> work ══> worker: calls ──> lifecycle::render, export, validate; plan
 //!          events ──changes──> grpc::watch ──follower──> lifecycle::overview
-//! work ══> worker: another process, which asks back for what components (resolver) and clusters (deployer) say; it keeps
-//!          blueprints that it has loaded
+//! work ══> worker: another process, which keeps blueprints that it has loaded. It asks back:
+//!          components ──> resolver, clusters ──> deployer
 //! ```
 
 mod blueprints;

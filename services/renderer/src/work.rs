@@ -3,7 +3,7 @@
 //! ```text
 //! rendering, grpc ──Task──> Renderers ──Pool──> worker: serve ──> lifecycle, calls
 //!                              ^                          └─Question─> host: RemoteRepositories ──> resolver
-//!                              └────────────Reply──────────────────┘    RemoteClusters ──> deployer
+//!                              └────────────Reply──────────────────┘  RemoteClusters ──> deployer
 //! ```
 //!
 //! A worker gets all inputs of a job with its task, except content of repositories and new
