@@ -2,7 +2,8 @@
 //! and the deployer to the cluster of a Target, and back into the exports.
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::{DataObject, DeployItem, Target};
+use groundwork_api::{DataObject, DeployItem, Installation, Target};
+use groundwork_tests::{System, SystemOptions};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
@@ -209,5 +210,38 @@ async fn templates_reach_no_target_of_another_namespace() -> Result<()> {
         ensure!(!error.contains("canary"), "{error}");
     }
     ensure!(case.list::<DeployItem>("").await?.is_empty());
+    Ok(())
+}
+
+/// A job waits while no deployer answers, and goes on when one is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_wait_for_the_deployer() -> Result<()> {
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let target = cluster().await?;
+    target.plane.create_namespace("waiting-robots").await?;
+    create_account(&target, "waiting-robots").await?;
+    system.remove("deployer");
+    {
+        let case = Case::new(&system, "waits").await?;
+        target.create_target(&case, "cluster").await?;
+        case.create::<DataObject>("number", &json!({"data": 1})).await?;
+        let arguments = "`robot` `waiting-robots` 3600 .imports.cluster";
+        let blueprint = blueprint(
+            &format!("getServiceAccountKubeconfig {arguments}"),
+            &format!("getServiceAccountKubeconfigWithExpirationTimestamp {arguments}"),
+            "getServiceAccountKubeconfig(\"robot\", \"waiting-robots\", 3600, imports.cluster)",
+        );
+        case.begin_with("app", &blueprint, &wiring()).await?;
+        let waits = |app: &Installation| {
+            let status = app.status.clone().unwrap_or_default();
+            status.job_id != status.job_id_finished && outcome(app).1.contains("cannot call the deployer")
+        };
+        case.until("the job waits", "app", waits).await?;
+    }
+    system.run("deployer").await?;
+    let case = Case::existing(&system, "waits").await?;
+    let done = case.finished("app").await?;
+    ensure!(outcome(&done) == ("Succeeded".to_owned(), String::new()), "{:?}", outcome(&done));
+    ensure!(user(&exported(&case).await?.0).await? == "system:serviceaccount:waiting-robots:robot");
     Ok(())
 }
