@@ -24,7 +24,8 @@ use serde_json::Value;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::live::{self, Cluster, LiveError, NamespaceArgument, next_page};
+use crate::live::{self, Cluster, LiveError, next_page};
+use crate::namespace::namespace;
 use crate::stdout;
 
 pub(crate) use restore::{RestoreArguments, run as restore};
@@ -40,34 +41,26 @@ pub(crate) struct BackupArguments {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    #[command(flatten)]
-    place: PlaceArguments,
-}
+    /// Namespace to save [default: that of the kube context].
+    #[arg(short, long, value_parser = namespace)]
+    namespace: Option<String>,
 
-#[derive(Debug, Args)]
-struct PlaceArguments {
-    #[command(flatten)]
-    namespace: NamespaceArgument,
-
-    /// Take all namespaces.
+    /// Save all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 }
 
-impl PlaceArguments {
-    /// Returns the namespace that the arguments mean; `None` stands for all.
-    fn namespace(&self, cluster: &Cluster) -> Option<String> {
-        let named = || self.namespace.namespace.clone();
-        let default = || cluster.client.default_namespace().to_owned();
-        (!self.all_namespaces).then(|| named().unwrap_or_else(default))
-    }
+/// Returns the namespace that the arguments mean; `None` stands for all.
+fn chosen(namespace: Option<&String>, all_namespaces: bool, cluster: &Cluster) -> Option<String> {
+    let default = || cluster.client.default_namespace().to_owned();
+    (!all_namespaces).then(|| namespace.cloned().unwrap_or_else(default))
 }
 
 /// Saves the landscapes of a namespace, or of all.
 pub(crate) fn run(arguments: &BackupArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("backup").await?;
-        let namespace = arguments.place.namespace(&cluster);
+        let namespace = chosen(arguments.namespace.as_ref(), arguments.all_namespaces, &cluster);
         let objects = save(&cluster.client, namespace.as_deref()).await?;
         let running = objects.iter().filter(|object| is_running(object)).count();
         if running > 0 {

@@ -157,7 +157,6 @@ impl Look {
         let installations: Vec<Installation> = all(self.api(), "").await?;
         let items: Vec<DeployItem> = all(self.api(), "").await?;
         let mut found: Vec<Finding> = findings::jobs(&installations).into_iter().collect();
-        found.extend(findings::functions(&installations));
         found.extend(findings::items(&items));
         let contexts: Vec<Context> = all(self.api(), "").await?;
         found.extend(findings::component_repositories(&contexts, &installations));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer, variant
-//!                       renderer ──gRPC on the loopback device──> resolver
+//!                       renderer ──gRPC on the loopback device──> resolver, deployer
 //!                       variant ──gRPC on the loopback device──> watcher
 //!                       console (--console) ──pages──> browser
 //!                       console ──gRPC──> resolver, renderer, variant
@@ -21,8 +21,8 @@ use groundwork_console::{Console, RendererArguments, Tokens, VariantArguments};
 use groundwork_controller::{
     Casualties, ClusterArguments, ProcessContext, TakeoverArguments, spawn_bus_health_check, started,
 };
-use groundwork_deployer::DeployerService;
-use groundwork_grpc::{GrpcArguments, ResolverArguments};
+use groundwork_deployer::Deployers;
+use groundwork_grpc::{DeployerArguments, GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
 use groundwork_sandbox::{Work, WorkerArguments};
@@ -85,6 +85,10 @@ pub(crate) struct UpArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     renderer_address: SocketAddr,
 
+    /// Address of the deployer's gRPC server.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    deployer_address: SocketAddr,
+
     /// Address of the watcher's gRPC server.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     watcher_address: SocketAddr,
@@ -118,7 +122,7 @@ struct Services {
     renderer: Renderer,
     watcher: Watcher,
     variant: Variants,
-    deployers: DeployerService,
+    deployers: Deployers,
     console: Option<Console>,
 }
 
@@ -131,14 +135,14 @@ impl Services {
         spawn_bus_health_check(&bus, telemetry);
         let process = Process { arguments, bus: &bus, telemetry };
         let resolver = process.resolver().await?;
-        let renderer = process.renderer(&resolver).await?;
+        let deployers = process.deployers().await?;
+        let renderer = process.renderer(&resolver, &deployers).await?;
         let watcher = process.watcher().await?;
         let variant = process.variant(&watcher).await?;
         let console = match arguments.console {
             true => Some(process.console(&resolver, &renderer, &variant).await?),
             false => None,
         };
-        let deployers = process.deployers().await?;
         Ok((bus, Self { resolver, renderer, watcher, variant, deployers, console }))
     }
 
@@ -154,7 +158,7 @@ impl Services {
             ending(telemetry, self.renderer.run().err_into()),
             ending(telemetry, self.watcher.run().err_into()),
             ending(telemetry, self.variant.run().err_into()),
-            ending(telemetry, self.deployers.run().map(Ok)),
+            ending(telemetry, self.deployers.run().err_into()),
             shown,
         );
         resolved.and(rendered).and(watched).and(varied).and(deployed).and(shown)
@@ -181,19 +185,23 @@ impl Process<'_> {
         Ok(Resolver::start(arguments, context).await?)
     }
 
-    async fn renderer(&self, resolver: &Resolver) -> Result<Renderer, Failure> {
+    async fn renderer(&self, resolver: &Resolver, deployers: &Deployers) -> Result<Renderer, Failure> {
         let arguments = groundwork_renderer::Arguments {
             cluster: self.arguments.cluster.clone(),
             takeover: self.arguments.takeover.clone(),
             grpc: self.arguments.grpc(self.arguments.renderer_address),
             resolver: at_resolver(resolver),
+            deployer: DeployerArguments { deployer: deployers.url(), ..DeployerArguments::default() },
             workers: self.arguments.workers,
             limits: self.arguments.limits,
             settings: self.arguments.renderer.clone(),
         };
         let context = self.context_of(groundwork_renderer::SERVICE).await?;
-        let token = resolver.token_of_this_process();
-        Ok(Renderer::start(arguments, context, token).await?)
+        let tokens = groundwork_renderer::Tokens {
+            resolver: resolver.token_of_this_process(),
+            deployer: deployers.token_of_this_process(),
+        };
+        Ok(Renderer::start(arguments, context, tokens).await?)
     }
 
     async fn watcher(&self) -> Result<Watcher, Failure> {
@@ -245,17 +253,18 @@ impl Process<'_> {
         Ok(Console::start(arguments, bus, client, tokens, telemetry).await?)
     }
 
-    async fn deployers(&self) -> Result<DeployerService, Failure> {
+    async fn deployers(&self) -> Result<Deployers, Failure> {
         let arguments = groundwork_deployer::Arguments {
             cluster: self.arguments.cluster.clone(),
             takeover: self.arguments.takeover.clone(),
             repositories: self.arguments.resolver.repositories.clone(),
+            grpc: self.arguments.grpc(self.arguments.deployer_address),
             workers: self.arguments.workers,
             limits: self.arguments.limits,
             settings: self.arguments.deployer.clone(),
         };
         let context = self.context_of(groundwork_deployer::SERVICE).await?;
-        Ok(groundwork_deployer::start(arguments, context).await?)
+        Ok(Deployers::start(arguments, context).await?)
     }
 
     async fn context_of(&self, service: &'static str) -> Result<ProcessContext, Failure> {

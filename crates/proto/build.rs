@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 const ROOT: &str = "../../proto";
-const AREAS: [&str; 6] = ["component", "packages", "renderer", "resolver", "variant", "watcher"];
+const AREAS: [&str; 7] = ["component", "deployer", "packages", "renderer", "resolver", "variant", "watcher"];
 /// Contracts of servers that are not ours.
 const OTHERS: [&str; 1] = ["evaluator/evaluator.proto"];
 
@@ -26,7 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // lib.rs implements `Debug` for these by hand, since their content may be a secret value
         // that must not reach a log.
-        .skip_debug([".groundwork.component.v1.Json", ".groundwork.packages.v1.File"])
+        .skip_debug([
+            ".groundwork.component.v1.Json",
+            ".groundwork.deployer.v1.MakeKubeconfigResponse",
+            ".groundwork.packages.v1.File",
+        ])
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -150,9 +150,12 @@ impl System {
             }
         } else {
             apply(&plane, "k8s/namespaced-accounts", &[])?;
-            for file in
-                ["mock-deployer/account.yaml", "console/account.yaml", "console-namespaced/reviews.yaml"]
-            {
+            for file in [
+                "mock-deployer/account.yaml",
+                "mock-deployer-namespaced/reviews.yaml",
+                "console/account.yaml",
+                "console-namespaced/reviews.yaml",
+            ] {
                 apply_file(&plane, &format!("k8s/components/{file}"))?;
             }
             for namespace in &options.namespaces {
@@ -223,7 +226,7 @@ impl System {
             self.wires.insert(name, wire);
         }
         let called: &[&str] = match service {
-            "renderer" => &["resolver"],
+            "renderer" => &["resolver", "deployer"],
             "console" => &["resolver", "renderer", "variant"],
             "variant" => &["watcher"],
             _ => &[],
@@ -251,6 +254,8 @@ impl System {
             // The replicas of a test share one host, so the default identity, which names type and
             // host, would not be unique.
             "deployer" => {
+                let address = format!("127.0.0.1:{grpc}");
+                command.env("GROUNDWORK_GRPC_ADDRESS", address);
                 command.env("GROUNDWORK_DEPLOYER_IDENTITY", name).env("GROUNDWORK_TARGET_SYNCS", "never")
             }
             TARGET_SYNC => command.env("GROUNDWORK_TARGET_SYNCS", "only"),

@@ -15,10 +15,11 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::saved::{self, Created, Owners, kind_of, metadata, text, title};
-use super::{PlaceArguments, counted};
+use super::{chosen, counted};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::live::{self, Cluster, LiveError, next_page};
+use crate::namespace::namespace;
 use crate::stdout;
 use crate::terminal::shown;
 
@@ -37,13 +38,19 @@ pub(crate) struct RestoreArguments {
     #[arg(long, conflicts_with = "files")]
     release: bool,
 
-    #[command(flatten)]
-    place: PlaceArguments,
+    /// Restore only what the files have of this namespace [default: everything in the files], or
+    /// release this namespace [default: that of the kube context].
+    #[arg(short, long, value_parser = namespace)]
+    namespace: Option<String>,
+
+    /// Release all namespaces.
+    #[arg(short = 'A', long, requires = "release", conflicts_with_all = ["namespace", "files"])]
+    all_namespaces: bool,
 }
 
 pub(crate) fn run(arguments: &RestoreArguments) -> Ending {
     if arguments.release {
-        return release(&arguments.place);
+        return release(arguments);
     }
     let mut objects = Vec::new();
     for file in &arguments.files {
@@ -58,7 +65,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Ending {
     }
     live::run(async || {
         let cluster = Cluster::connect("restore").await?;
-        let namespace = arguments.place.namespace.namespace.as_deref();
+        let namespace = arguments.namespace.as_deref();
         let objects: Vec<Value> =
             objects.into_iter().filter(|object| is_within(object, namespace)).filter(is_known).collect();
         Ok(restore(&cluster.client, &objects).await)
@@ -210,10 +217,10 @@ fn problem(error: &kube::Error) -> String {
 }
 
 /// Takes the hold away from restored Installations.
-fn release(place: &PlaceArguments) -> Ending {
+fn release(arguments: &RestoreArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("restore").await?;
-        let namespace = place.namespace(&cluster);
+        let namespace = chosen(arguments.namespace.as_ref(), arguments.all_namespaces, &cluster);
         let api: Api<Installation> = match &namespace {
             Some(namespace) => Api::namespaced(cluster.client.clone(), namespace),
             None => Api::all(cluster.client.clone()),

@@ -28,8 +28,6 @@ const FOREIGN: [&str; 6] = [
     "environments",
     "componentoverwrites",
 ];
-/// Functions of templates that are not built.
-const FUNCTIONS: [&str; 2] = ["getShootAdminKubeconfig", "getServiceAccountKubeconfig"];
 /// Annotation of Nephio's approval controller.
 const POLICY: &str = "approval.nephio.org/policy";
 /// Names that a finding lists; the others are counted.
@@ -185,29 +183,6 @@ pub(super) fn jobs(installations: &[Installation]) -> Option<Finding> {
             &["let them end, or interrupt them, before you stop Landscaper; Groundwork goes on with the others"],
         )
     })
-}
-
-/// Returns the findings about inline blueprints with functions that are not built.
-pub(super) fn functions(installations: &[Installation]) -> Vec<Finding> {
-    let mut users: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for installation in installations {
-        let blueprint = serde_json::to_string(&installation.spec.blueprint).unwrap_or_default();
-        for function in FUNCTIONS.into_iter().filter(|function| blueprint.contains(function)) {
-            users.entry(function).or_default().push(place(installation));
-        }
-    }
-    let finding = |(function, users): (&str, Vec<String>)| {
-        Finding::new(
-            format!(
-                "the function {function} is not built; blueprints of these Installations call it: {}",
-                list(&users)
-            ),
-            &[
-                "take it out of the blueprint; `groundwork blueprint validate` shows the lines, also of blueprints in components",
-            ],
-        )
-    };
-    users.into_iter().map(finding).collect()
 }
 
 /// Returns the findings about items that no deployer of Groundwork handles.
@@ -460,28 +435,18 @@ mod tests {
 
     #[test]
     fn landscapes() {
-        let installation = |name: &str, status: Value, template: &str| -> Installation {
-            let blueprint = json!({"inline": {"filesystem": {"blueprint.yaml": template}}});
-            serde_json::from_value(json!({"metadata": {"namespace": "n", "name": name}, "spec": {"blueprint": blueprint}, "status": status}))
-                .unwrap()
+        let installation = |name: &str, status: Value| -> Installation {
+            serde_json::from_value(
+                json!({"metadata": {"namespace": "n", "name": name}, "spec": {"blueprint": {}}, "status": status}),
+            )
+            .unwrap()
         };
         let installations = [
-            installation("running", json!({"jobID": "2", "jobIDFinished": "1"}), ""),
-            installation(
-                "done",
-                json!({"jobID": "1", "jobIDFinished": "1"}),
-                "{{ getServiceAccountKubeconfig 1 2 3 4 }}",
-            ),
-            installation("new", json!({}), ""),
+            installation("running", json!({"jobID": "2", "jobIDFinished": "1"})),
+            installation("done", json!({"jobID": "1", "jobIDFinished": "1"})),
+            installation("new", json!({})),
         ];
         assert_eq!(problems(jobs(&installations)), ["jobs of 1 Installations are running: n/running"]);
-        let found = problems(functions(&installations));
-        assert!(
-            found.len() == 1
-                && found[0].contains("getServiceAccountKubeconfig")
-                && found[0].contains("n/done"),
-            "{found:?}"
-        );
         let item = |name: &str, type_name: &str| -> DeployItem {
             serde_json::from_value(
                 json!({"metadata": {"namespace": "n", "name": name}, "spec": {"type": type_name}}),

@@ -538,3 +538,11 @@ fn output_that_cannot_be_written() {
         assert_eq!(status.unwrap().code(), Some(2), "{arguments:?}");
     }
 }
+
+/// An argument that would have no effect is an error.
+#[test]
+fn all_namespaces_are_released_and_not_restored() {
+    let run = groundwork(&["restore", "-A", "landscape.jsonl"], "");
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{}", run.err);
+    assert!(run.err.contains("--all-namespaces"), "{}", run.err);
+}

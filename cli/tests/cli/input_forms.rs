@@ -234,7 +234,7 @@ spec:
               - name: item
                 type: landscaper.gardener.cloud/mock
                 config:
-                  kubeconfig: {{ getServiceAccountKubeconfig "robot" "default" 600 (dict "spec" dict) | b64dec | quote }}
+                  kubeconfig: {{ getServiceAccountKubeconfig "robot" "default" 600 (dict "metadata" (dict "name" "dev")) | b64dec | quote }}
 "#;
     let run = groundwork(&["render", "-"], input);
     assert_eq!(run.code, 0, "{}", run.err);

@@ -9,6 +9,11 @@ use crate::{
 /// on behalf of users and check their permissions first. No objects of this kind exist.
 pub const PLANS: (&str, &str) = ("groundwork.dev", "plans");
 
+/// Permission to make kubeconfigs: a user who may `create` this resource in a namespace gets
+/// credentials by the rights of each Target in it. It is meant for the renderer. No objects of this
+/// kind exist.
+pub const KUBECONFIGS: (&str, &str) = ("groundwork.dev", "kubeconfigs");
+
 /// Objects that a plan reads, by group and plural. Without [`PLANS`], a user needs `get` on all of
 /// them, and `update` on the first, because a plan looks up component versions as jobs do.
 pub const PLAN_SOURCES: [(&str, &str); 9] = [

@@ -20,7 +20,7 @@ use crate::capabilities::Capabilities;
 use crate::components::{Components, UnknownSchemaVersion};
 use crate::deploy::DecodeError;
 use crate::field::FieldError;
-use crate::functions::HostFunctions;
+use crate::functions::{HostFunctions, KUBECONFIGS, Kubeconfigs};
 use crate::load::Blueprint;
 use crate::origin::Origins;
 use crate::template::{Engine, ExecutionKind, TemplateError};
@@ -125,7 +125,7 @@ impl<'a> Executions<'a> {
         let functions = HostFunctions {
             files: Arc::clone(&blueprint.files),
             components: inputs.components.clone(),
-            placeholders: inputs.capabilities.placeholders,
+            kubeconfigs: Kubeconfigs::new(inputs.capabilities, states.get(KUBECONFIGS).map(String::as_str)),
         };
         let engine =
             Engine::new(&blueprint.cache.templates, functions, inputs.capabilities, inputs.show_values);

@@ -2,6 +2,7 @@
 //! plain values. The engines only convert arguments and results.
 
 mod clusters;
+mod kubeconfigs;
 mod oci;
 mod resource_reference;
 
@@ -15,6 +16,7 @@ use crate::components::Components;
 use crate::filesystem::Filesystem;
 
 pub(crate) use clusters::ClusterFunction;
+pub(crate) use kubeconfigs::{Kubeconfigs, STATE_KEY as KUBECONFIGS};
 pub(crate) use oci::parse as parse_oci_reference;
 
 /// Data of one rendering that the functions work on.
@@ -22,8 +24,7 @@ pub(crate) use oci::parse as parse_oci_reference;
 pub(crate) struct HostFunctions {
     pub(crate) files: Arc<Filesystem>,
     pub(crate) components: Components,
-    /// True if kubeconfigs that need a cluster are made up.
-    pub(crate) placeholders: bool,
+    pub(crate) kubeconfigs: Kubeconfigs,
 }
 
 /// Argument in the common form of both languages.
@@ -31,7 +32,21 @@ pub(crate) struct HostFunctions {
 pub(crate) enum Argument {
     Text(String),
     Map(Map<String, Value>),
-    Other,
+    Number(i64),
+    /// Name of another type, for messages.
+    Other(String),
+}
+
+impl Argument {
+    /// Returns the name of the type as Go prints it.
+    fn type_name(&self) -> &str {
+        match self {
+            Self::Text(_) => "string",
+            Self::Map(_) => "map[string]interface {}",
+            Self::Number(_) => "int64",
+            Self::Other(name) => name,
+        }
+    }
 }
 
 /// Result of a function, or its error message.
@@ -44,6 +59,11 @@ pub(crate) fn not_available(function: &str) -> String {
 }
 
 impl HostFunctions {
+    /// Returns the same functions for a repetition with other values, which asks no cluster.
+    pub(crate) fn repeated(&self) -> Self {
+        Self { kubeconfigs: self.kubeconfigs.repeated(), ..self.clone() }
+    }
+
     /// `getResource`: returns the first matching resource.
     pub(crate) fn resource(&self, arguments: Vec<Argument>) -> Answer<Value> {
         self.resources(arguments).map(|mut found| found.swap_remove(0))
@@ -127,7 +147,7 @@ impl HostFunctions {
         }
         let text = |(index, argument)| match argument {
             Argument::Text(text) => Ok(text),
-            Argument::Map(_) | Argument::Other => Err(format!("expect argument {index} to be a string")),
+            _ => Err(format!("expect argument {index} to be a string")),
         };
         let texts: Vec<String> = arguments.into_iter().enumerate().map(text).collect::<Answer<_>>()?;
         let pair = |pair: &[String]| (pair[0].clone(), Value::from(pair[1].as_str()));
@@ -156,7 +176,7 @@ fn only_reference(
     let (Some(argument), None) = (arguments.next(), arguments.next()) else { return Err(several(count)) };
     Ok(move || match &argument {
         Argument::Text(text) => Ok(text.clone()),
-        Argument::Map(_) | Argument::Other => Err("unable to assert the first argument as string".to_owned()),
+        _ => Err("unable to assert the first argument as string".to_owned()),
     })
 }
 

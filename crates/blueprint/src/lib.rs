@@ -39,7 +39,10 @@ mod template;
 mod testing;
 mod validate;
 
-pub use capabilities::{Capabilities, Clock, Randomness};
+pub use capabilities::{
+    Capabilities, Clock, ClusterAccess, ClusterUser, IssuedKubeconfig, KubeconfigIssuer, KubeconfigRequest,
+    Randomness,
+};
 pub use check::{Finding, Severity};
 pub use components::{Components, UnknownSchemaVersion};
 pub use deploy::{DecodeError, DeployError, TargetReference, UnresolvedItem, resolve_items};

@@ -28,6 +28,8 @@ pub struct Blueprint {
     pub files: Arc<Filesystem>,
     /// True if any file contains the word `state`. Without it, templates cannot keep state.
     pub(crate) mentions_state: bool,
+    /// True if any file contains the name of a function that needs a cluster.
+    pub(crate) asks_clusters: bool,
     /// Findings that do not prevent the use of the blueprint.
     pub warnings: Vec<String>,
     /// Clones of a blueprint share the cache.
@@ -75,6 +77,8 @@ impl Blueprint {
         Ok(Self {
             definition,
             mentions_state: files.contain(b"state"),
+            asks_clusters: files.contain(b"getServiceAccountKubeconfig")
+                || files.contain(b"getShootAdminKubeconfig"),
             files: Arc::new(files),
             warnings,
             cache: Arc::default(),

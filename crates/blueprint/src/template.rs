@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use crate::bindings::Bindings;
 use crate::capabilities::Capabilities;
 use crate::filesystem::{Filesystem, shown_path};
-use crate::functions::HostFunctions;
+use crate::functions::{HostFunctions, Kubeconfigs};
 
 pub use error::{Excerpt, TemplateError, TemplateReport};
 pub(crate) use spiff::mapping_engine;
@@ -122,6 +122,16 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let budget = capabilities.limits.budget();
         Self { parsed, functions, capabilities, budget, spiff: OnceCell::new(), show_values }
+    }
+
+    /// Returns an engine for a repetition with other values, which asks no cluster. It has its own
+    /// budget but the same deadline.
+    pub(crate) fn repeated(&self) -> Self {
+        Self::new(self.parsed, self.functions.repeated(), self.capabilities, self.show_values)
+    }
+
+    pub(crate) fn kubeconfigs(&self) -> &Kubeconfigs {
+        &self.functions.kubeconfigs
     }
 
     fn spiff(&self) -> &SpiffEngine {

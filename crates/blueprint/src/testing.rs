@@ -9,7 +9,7 @@ use groundwork_component::{Attributes, ComponentVersion, Descriptor, Overwrites,
 use serde_json::{Map, Value, json};
 
 use crate::bindings::Bindings;
-use crate::functions::HostFunctions;
+use crate::functions::{HostFunctions, Kubeconfigs};
 use crate::template::{Engine, Execution, ExecutionKind, Output, ParsedTemplates, TemplateError};
 use crate::{
     Blueprint, Capabilities, Components, Filesystem, ImportedTarget, LoadError, RenderError, Rendered,
@@ -144,8 +144,11 @@ pub(crate) fn execute_within(
     given: &Value,
     state: Option<&str>,
 ) -> Result<Output, TemplateError> {
-    let functions =
-        HostFunctions { files: Arc::new(files.clone()), components: components.clone(), placeholders: false };
+    let functions = HostFunctions {
+        files: Arc::new(files.clone()),
+        components: components.clone(),
+        kubeconfigs: Kubeconfigs::default(),
+    };
     let parsed = ParsedTemplates::default();
     let mut bindings = Bindings::default();
     for (name, value) in given.as_object().unwrap() {

@@ -29,8 +29,9 @@ const SERVED: Duration = Duration::from_secs(30);
 const TOKEN: i64 = 365 * 24 * 3600;
 
 /// Pairs of services: the caller, and the service that it calls.
-const CALLS: [(&str, &str); 5] = [
+const CALLS: [(&str, &str); 6] = [
     ("renderer", "resolver"),
+    ("renderer", "deployer"),
     ("variant", "watcher"),
     ("console", "resolver"),
     ("console", "renderer"),

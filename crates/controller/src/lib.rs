@@ -71,5 +71,5 @@ pub use sources::{SourceChanges, Sources, sources};
 pub use takeover::{
     LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments, originals_at_work,
 };
-pub use webhooks::look_for_webhooks;
+pub use webhooks::{Probe, look_for_webhooks};
 pub use workers::{WorkError, Workers};

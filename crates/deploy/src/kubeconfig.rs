@@ -3,7 +3,7 @@
 
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::target::TargetError;
 
@@ -94,6 +94,27 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
+/// Returns a kubeconfig for the cluster of the current context with another user, who has this
+/// token; `None` without such a cluster. No other part of the original is in it.
+pub(crate) fn with_user(original: &Kubeconfig, user: &str, token: &str) -> Option<Value> {
+    let current = original.current_context.as_ref()?;
+    let named = original.contexts.iter().find(|context| context.name == *current)?;
+    let context = named.context.as_ref()?;
+    let cluster = original.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
+    let mut context = serde_json::to_value(context).ok()?;
+    context["user"] = json!(user);
+    let cluster = json!({"name": cluster.name, "cluster": serde_json::to_value(&cluster.cluster).ok()?});
+    Some(without_nulls(json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [cluster],
+        "contexts": [{"name": current, "context": context}],
+        "current-context": current,
+        "preferences": {},
+        "users": [{"name": user, "user": {"token": token}}],
+    })))
+}
+
 /// Rejects settings with which the deployer would use a file or program of its own.
 fn check(kubeconfig: &Kubeconfig) -> Result<(), TargetError> {
     let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
@@ -132,8 +153,6 @@ fn of_user(user: &AuthInfo) -> Vec<Refused> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn kubeconfig(cluster: &Value, user: &Value) -> Value {
@@ -161,6 +180,24 @@ mod tests {
         assert!(matches!(Access::parse(&own), Ok(Access::Home(_))));
         let oidc = json!({"oidcConfig": {"server": "https://a", "caData": "", "serviceAccount": {"name": "a"}, "audience": ["b"]}});
         assert!(matches!(Access::parse(&oidc), Ok(Access::Oidc(_))));
+    }
+
+    #[test]
+    fn other_users_get_the_cluster_and_nothing_else() {
+        let cluster = json!({"server": "https://a", "certificate-authority-data": "YQ=="});
+        let mut written = kubeconfig(&cluster, &json!({"token": "canary"}));
+        written["contexts"][0]["context"]["namespace"] = json!("team");
+        let second = json!({"name": "d", "cluster": {"server": "https://canary"}});
+        written["clusters"].as_array_mut().unwrap().push(second);
+        let read: Kubeconfig = serde_json::from_value(written).unwrap();
+        let made = with_user(&read, "robot", "t").unwrap();
+        assert_eq!(made["clusters"], json!([{"name": "c", "cluster": cluster}]));
+        let context = json!({"cluster": "c", "user": "robot", "namespace": "team"});
+        assert_eq!(made["contexts"], json!([{"name": "c", "context": context}]));
+        assert_eq!(made["users"], json!([{"name": "robot", "user": {"token": "t"}}]));
+        assert!(!made.to_string().contains("canary"));
+        assert!(Access::parse(&made).is_ok());
+        assert!(with_user(&Kubeconfig::default(), "robot", "t").is_none());
     }
 
     /// The deployer must not use anything of its own for a foreign cluster, and errors must not

@@ -1,6 +1,7 @@
 //! The contract of deployers (`installations.md` 7.7) as a loop around [`Deployer`]: responsibility
 //! for an item, pick-up, rounds of work until its end or its deadline, one write of the result, and
-//! the export Secret. Also the cluster of a Target, and the source of a TargetSync.
+//! the export Secret. Also the cluster of a Target with kubeconfigs for it, and the source of a
+//! TargetSync.
 //!
 //! ```text
 //! DeployItem event ──> DeployLoop ──responsible?──> pick-up ──> Deployer::reconcile or delete ──> status, export Secret
@@ -17,6 +18,8 @@ mod deploy_loop;
 mod deployer;
 mod drift;
 mod export_secret;
+mod grants;
+mod issue;
 mod kubeconfig;
 mod missing_cluster;
 mod narration;
@@ -31,6 +34,8 @@ mod watches;
 pub use deploy_loop::{DeployLoop, identity, with_last_error};
 pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 pub use drift::DriftChecks;
+pub use grants::GrantError;
+pub use issue::{ClusterUser, IssueError, Issued};
 pub use selector::{TargetSelector, TargetSelectors};
 pub use service::{DeployerService, Registration};
 pub use source::{Source, SourceError};

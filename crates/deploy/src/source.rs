@@ -6,16 +6,13 @@ use std::sync::Arc;
 use groundwork_api::{
     ByteString, LocalSecretReference, ObjectMeta, ResourceExt as _, Target, TargetSpec, TargetSync,
 };
-use groundwork_apply::{Cluster, Reference, ResourceKind, is_being_deleted};
+use groundwork_apply::{Cluster, is_being_deleted};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_lifecycle::target_sync::{Account, KUBERNETES_CLUSTER, SHOOT_LIFE, TOKEN_LIFE};
 use k8s_openapi::api::core::v1::Secret;
-use serde_json::json;
 
+use crate::grants::{self, GARDENER, GrantError, kind, shoot, shoot_kind};
 use crate::target::{TargetError, Targets};
-
-/// Group and version of Shoots.
-const GARDENER: &str = "core.gardener.cloud/v1beta1";
 
 /// Reason why the source does not answer a request. The texts never quote a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +41,17 @@ impl From<ApiError> for SourceError {
             // The text of `ApiError` is about the home cluster, so use one about the source.
             ApiError::Forbidden { verb, resource } => Self::Refused { verb, what: resource },
             other => Self::Api(other),
+        }
+    }
+}
+
+impl From<GrantError> for SourceError {
+    fn from(error: GrantError) -> Self {
+        match error {
+            GrantError::Refused { verb, what } => Self::Refused { verb, what },
+            GrantError::NoGardener => Self::NoGardener,
+            GrantError::Api(error) => Self::Api(error),
+            GrantError::Answer(what) => Self::Answer(what),
         }
     }
 }
@@ -118,7 +126,7 @@ impl Source {
     ///
     /// The Shoots cannot be read, or the source does not serve the kind Shoot.
     pub async fn shoots(&self) -> Result<Vec<String>, SourceError> {
-        let kind = self.shoot_kind().await?;
+        let kind = shoot_kind(&self.cluster).await?;
         let mut pages = self.cluster.pages(&kind, Some(&self.namespace), "")?;
         let mut names = Vec::new();
         while let Some(page) = pages.next().await? {
@@ -135,7 +143,8 @@ impl Source {
     /// As [`Source::shoots`]. A source without the kind Shoot is an error, because it does not
     /// prove that this Shoot is gone.
     pub async fn has_shoot(&self, name: &str) -> Result<bool, SourceError> {
-        let found = self.cluster.get_of(&self.shoot_kind().await?, &self.shoot(name)).await?;
+        let kind = shoot_kind(&self.cluster).await?;
+        let found = self.cluster.get_of(&kind, &shoot(&self.namespace, name)).await?;
         Ok(found.is_some_and(|shoot| !is_being_deleted(&shoot)))
     }
 
@@ -145,17 +154,8 @@ impl Source {
     ///
     /// The source refuses the kubeconfig.
     pub async fn shoot_kubeconfig(&self, name: &str) -> Result<ByteString, SourceError> {
-        let request = json!({
-            "apiVersion": "authentication.gardener.cloud/v1alpha1", "kind": "AdminKubeconfigRequest",
-            "spec": {"expirationSeconds": SHOOT_LIFE},
-        });
-        let answer = self
-            .cluster
-            .ask(&self.shoot_kind().await?, &self.shoot(name), "adminkubeconfig", &request)
-            .await?;
-        let kubeconfig = serde_json::from_value::<ByteString>(answer["status"]["kubeconfig"].clone());
-        let kubeconfig = kubeconfig.ok().filter(|kubeconfig| !kubeconfig.0.is_empty());
-        kubeconfig.ok_or(SourceError::Answer("adminkubeconfig"))
+        let shoot = shoot(&self.namespace, name);
+        Ok(grants::shoot_kubeconfig(&self.cluster, &shoot, SHOOT_LIFE).await?.content)
     }
 
     /// Returns a token of a service account, valid for 90 days.
@@ -164,43 +164,6 @@ impl Source {
     ///
     /// The source refuses the token.
     pub async fn token(&self, account: &Account) -> Result<String, SourceError> {
-        let kind = kind("v1", "ServiceAccount", "serviceaccounts");
-        let reference = reference("v1", "ServiceAccount", &account.namespace, &account.name);
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": TOKEN_LIFE},
-        });
-        let answer = self.cluster.ask(&kind, &reference, "token", &request).await?;
-        let token = answer["status"]["token"].as_str().filter(|token| !token.is_empty());
-        token.map(str::to_owned).ok_or(SourceError::Answer("token"))
-    }
-
-    fn shoot(&self, name: &str) -> Reference {
-        reference(GARDENER, "Shoot", &self.namespace, name)
-    }
-
-    /// Returns the kind as the source serves it. Without this check, a missing kind would look like
-    /// a missing object.
-    async fn shoot_kind(&self) -> Result<ResourceKind, SourceError> {
-        self.cluster.kind(GARDENER, "Shoot").await?.ok_or(SourceError::NoGardener)
-    }
-}
-
-fn kind(api_version: &str, kind: &str, plural: &str) -> ResourceKind {
-    ResourceKind {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-        is_namespaced: true,
-        has_status: false,
-    }
-}
-
-fn reference(api_version: &str, kind: &str, namespace: &str, name: &str) -> Reference {
-    Reference {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        namespace: Some(namespace.to_owned()),
-        name: name.to_owned(),
+        Ok(grants::token(&self.cluster, account, TOKEN_LIFE).await?.content)
     }
 }

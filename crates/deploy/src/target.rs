@@ -16,7 +16,9 @@ use moka::future::Cache;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::kubeconfig::{Access, OidcConfig, SelfConfig};
+use crate::grants::{self, Granted};
+use crate::issue::{ClusterUser, IssueError, Issued};
+use crate::kubeconfig::{Access, OidcConfig, SelfConfig, with_user};
 use crate::tokens::{HomeAudiences, TokenRules, token};
 
 /// Maximum number of cached clients.
@@ -139,6 +141,45 @@ impl Targets {
         })
     }
 
+    /// Makes a kubeconfig with a user of its own, by the rights of a Target, valid for this number
+    /// of seconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Targets::cluster`], and the cluster refuses the user.
+    pub async fn issue(
+        &self,
+        target: &Target,
+        user: &ClusterUser,
+        seconds: i64,
+        objects: &Objects,
+    ) -> Result<Issued, IssueError> {
+        let cluster = self.cluster(target, objects).await?;
+        match user {
+            ClusterUser::ShootAdmin { namespace, name } => {
+                let shoot = grants::shoot(namespace, name);
+                let granted = grants::shoot_kubeconfig(&cluster, &shoot, seconds).await?;
+                Ok(Issued { kubeconfig: granted.content.0, expiration: granted.expiration })
+            }
+            ClusterUser::ServiceAccount(account) => {
+                let original = match Access::parse(&content(target, objects).await?)? {
+                    Access::Kubeconfig(kubeconfig) => *kubeconfig,
+                    Access::Oidc(oidc) => kubeconfig_of(&oidc.server, &oidc.ca_data, "")?,
+                    Access::Home(_) => {
+                        let home = self.home.as_ref().ok_or(TargetError::NoHome)?;
+                        kubeconfig_of(&home.server, &bundle(&home.roots), "")?
+                    }
+                };
+                let Granted { content, expiration } = grants::token(&cluster, account, seconds).await?;
+                let kubeconfig = with_user(&original, &account.name, &content).ok_or_else(|| {
+                    TargetError::Content("the kubeconfig lacks a cluster, user or context".to_owned())
+                })?;
+                let kubeconfig = groundwork_yaml::to_string(&kubeconfig).into_bytes();
+                Ok(Issued { kubeconfig, expiration })
+            }
+        }
+    }
+
     /// Returns the name of the Shoot of a Target, read from the server address in its kubeconfig;
     /// `None` if the address does not have the form of a Shoot's.
     ///
@@ -213,19 +254,23 @@ impl Targets {
         };
         let life = self.tokens.life(life)?;
         let token = token(objects.client(), namespace, &account, audiences, life).await?;
-        let mut cluster = json!({"server": server});
-        if !authority.is_empty() {
-            cluster["certificate-authority-data"] = json!(authority);
-        }
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "target",
-            "clusters": [{"name": "target", "cluster": cluster}],
-            "users": [{"name": "target", "user": {"token": token}}],
-            "contexts": [{"name": "target", "context": {"cluster": "target", "user": "target"}}],
-        });
-        serde_json::from_value(kubeconfig)
-            .map_err(|_| TargetError::Content("its server is not valid".to_owned()))
+        kubeconfig_of(&server, &authority, &token)
     }
+}
+
+/// Returns a kubeconfig for a server, with a token.
+fn kubeconfig_of(server: &str, authority: &str, token: &str) -> Result<Kubeconfig, TargetError> {
+    let mut cluster = json!({"server": server});
+    if !authority.is_empty() {
+        cluster["certificate-authority-data"] = json!(authority);
+    }
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "target",
+        "clusters": [{"name": "target", "cluster": cluster}],
+        "users": [{"name": "target", "user": {"token": token}}],
+        "contexts": [{"name": "target", "context": {"cluster": "target", "user": "target"}}],
+    });
+    serde_json::from_value(kubeconfig).map_err(|_| TargetError::Content("its server is not valid".to_owned()))
 }
 
 /// Returns the server of the current context.

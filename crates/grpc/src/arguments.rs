@@ -54,3 +54,23 @@ pub struct ResolverArguments {
     #[arg(long, env = "GROUNDWORK_RESOLVER_TOKEN_FILE", value_name = "FILE")]
     pub resolver_token_file: Option<PathBuf>,
 }
+
+/// Arguments of a client of the deployer.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Deployer")]
+pub struct DeployerArguments {
+    /// The deployer that makes kubeconfigs for templates, such as http://deployer:8080
+    #[arg(long, env = "GROUNDWORK_DEPLOYER", value_name = "URL")]
+    pub deployer: Option<String>,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of
+    /// https
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_TLS_CA", value_name = "FILE")]
+    pub deployer_tls_ca: Option<PathBuf>,
+
+    // Never use the token for the API server here, for the same reason as with the resolver.
+    /// File with the token to send to the deployer, made for the audience groundwork-deployer only;
+    /// read again when it changes
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_TOKEN_FILE", value_name = "FILE")]
+    pub deployer_token_file: Option<PathBuf>,
+}

@@ -22,7 +22,7 @@ mod token;
 
 pub use access::{Access, ResourceAttributes, User};
 pub use admission::peer_of;
-pub use arguments::{GrpcArguments, ResolverArguments};
+pub use arguments::{DeployerArguments, GrpcArguments, ResolverArguments};
 pub use call_end::{CallEnd, NoAnswer};
 pub use client::{Channel, ClientError, Identity, connect, retry};
 pub use limits::{Amount, Limits};

@@ -4,7 +4,6 @@
 /// own text.
 pub const TOPICS: &[&str] = &[
     "container items (`landscaper.gardener.cloud/container`)",
-    "the kubeconfig functions of templates for shoots and service accounts, such as `getServiceAccountKubeconfig`",
     "the kinds CriticalProblems, LsHealthCheck, SyncObject and DeployerRegistration",
     "sigstore and GPG signatures of components",
     "package repositories in OCI registries",

@@ -312,13 +312,7 @@ fn run_exports(
             cause,
         )
     })?;
-    let unmade = &outcome.exports.unmade;
-    if !unmade.is_empty() {
-        outcome.warnings.push(Warning::from(format!(
-            "the blueprint declares exports that have no value, and the Installation does not ask for them: {}",
-            unmade.join(", ")
-        )));
-    }
+    outcome.warnings.extend(valueless(&outcome.exports).map(Warning::from));
     // An undeclared name may contain a secret value, if a template built the name from it. The
     // warning therefore lists only declared names.
     let dropped = outcome.exports.undeclared.len();
@@ -331,6 +325,17 @@ fn run_exports(
         )));
     }
     Ok(())
+}
+
+/// Returns a sentence about declared exports without a value that the Installation does not ask
+/// for.
+pub(crate) fn valueless(exports: &Exports) -> Option<String> {
+    (!exports.unmade.is_empty()).then(|| {
+        format!(
+            "the blueprint declares exports that have no value, and the Installation does not ask for them: {}",
+            exports.unmade.join(", ")
+        )
+    })
 }
 
 /// Inputs of the templates of an Installation.

@@ -14,11 +14,14 @@ use crate::conditions::ConditionUpdate;
 use crate::data::{self, ScopedObject};
 use crate::error::OperationError;
 use crate::imports::ImportedObjects;
-use crate::job::{Child, Inputs, Warning, export, render};
+use crate::job::{Child, Inputs, Warning, export, render, valueless};
 use crate::names::{object_name, scope_name};
 use crate::objects;
 use crate::sources;
 use crate::write::{Change, Write};
+
+/// Condition about the exports of a blueprint. Landscaper declares it, and never writes it.
+pub(crate) const VALIDATE_EXPORT: &str = "ValidateExport";
 
 /// Result of the rendering for one job, reduced to the parts that the job needs later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +69,9 @@ pub struct Completion {
     pub warnings: Vec<Warning>,
     /// Hash over all imports at the time of this rendering.
     pub imports_hash: String,
+    /// Condition about exports that the blueprint declares and that have no value; absent if all
+    /// have one.
+    pub(crate) valueless_exports: Option<ConditionUpdate>,
     /// Changed states of executions, then exports.
     pub(crate) products: Vec<Product>,
 }
@@ -217,6 +223,8 @@ pub fn complete(inputs: &Inputs<'_>, own: &OwnScope) -> Result<Completion, Unrea
     if !outcome.unread_states.is_empty() {
         return Err(UnreadStates(outcome.unread_states));
     }
+    let valueless_exports = valueless(&outcome.exports)
+        .map(|message| ConditionUpdate::new(VALIDATE_EXPORT, false, "ExportsWithoutValue", message));
     let mut products = changed_states(installation, inputs.states, &outcome.states);
     let exports = data::export_objects(installation, inputs.scope, &job_id, &outcome.exports);
     if outcome.error.is_none() {
@@ -227,6 +235,7 @@ pub fn complete(inputs: &Inputs<'_>, own: &OwnScope) -> Result<Completion, Unrea
         imports_hash: imports_hash(installation, inputs.scope, inputs.objects),
         error: outcome.error.map(|error| error.cause),
         warnings: outcome.warnings,
+        valueless_exports,
         job_id,
         products,
     })
@@ -305,6 +314,7 @@ impl Completion {
             error: Some(error),
             warnings: Vec::new(),
             imports_hash: String::new(),
+            valueless_exports: None,
             products: Vec::new(),
         }
     }

@@ -19,6 +19,14 @@ pub mod component {
     }
 }
 
+/// Works in the clusters of Targets.
+pub mod deployer {
+    #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
+    pub mod v1 {
+        tonic::include_proto!("groundwork.deployer.v1");
+    }
+}
+
 /// Server that runs package functions for Porch. We have only a client of it.
 #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
 pub mod evaluator {
@@ -69,6 +77,12 @@ impl std::fmt::Debug for component::v1::Json {
     /// Shows only the length, since the text may have a value of a Secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Json({} bytes)", self.text.len())
+    }
+}
+
+impl std::fmt::Debug for deployer::v1::MakeKubeconfigResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MakeKubeconfigResponse({} bytes)", self.kubeconfig.len())
     }
 }
 

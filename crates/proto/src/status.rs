@@ -16,6 +16,15 @@ pub const DOMAIN: &str = "groundwork.dev";
 pub mod reasons {
     /// `NOT_FOUND`: the Installation of the request does not exist.
     pub const INSTALLATION_NOT_FOUND: &str = "INSTALLATION_NOT_FOUND";
+    /// `NOT_FOUND`: the Target of the request does not exist.
+    pub const TARGET_NOT_FOUND: &str = "TARGET_NOT_FOUND";
+    /// `FAILED_PRECONDITION`: the Target does not lead to a cluster; the message gives the reason.
+    pub const TARGET_UNUSABLE: &str = "TARGET_UNUSABLE";
+    /// `FAILED_PRECONDITION`: the cluster of the Target refuses the request; the message gives the
+    /// reason.
+    pub const CLUSTER_REFUSED: &str = "CLUSTER_REFUSED";
+    /// `UNAVAILABLE`: the cluster of the Target does not answer.
+    pub const CLUSTER_UNAVAILABLE: &str = "CLUSTER_UNAVAILABLE";
     /// `NOT_FOUND`: the PackageVariantSet of the request does not exist.
     pub const SET_NOT_FOUND: &str = "SET_NOT_FOUND";
     /// `NOT_FOUND`: the package store, or the Porch server, does not have the revision or

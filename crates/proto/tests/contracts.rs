@@ -104,6 +104,7 @@ fn files_lie_where_their_package_says() {
         services,
         [
             "evaluator.FunctionEvaluator",
+            "groundwork.deployer.v1.Deployer",
             "groundwork.packages.v1.Packages",
             "groundwork.renderer.v1.Renderer",
             "groundwork.resolver.v1.Resolver",

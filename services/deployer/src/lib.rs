@@ -7,11 +7,13 @@
 //! DeployItem at rest ──schedule──> DriftChecks ──> manifest, helm ──> have others changed objects?
 //! TargetSync event ──> a queue of its own ──TargetSyncs──> source cluster
 //!                                                └──> Targets and Secrets of the namespace
+//! gRPC ──> grpc: kubeconfigs with users of their own ──> cluster of Target
 //! ```
 
 mod common;
 mod configuration;
 mod drift;
+mod grpc;
 mod helm;
 mod manifest;
 mod mock;
@@ -20,26 +22,30 @@ mod target_sync;
 mod whereabouts;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use futures::FutureExt;
-use groundwork_api::{DeployItem, Kind as _};
+use futures::{FutureExt, TryFutureExt};
+use groundwork_api::{DeployItem, Kind as _, ObjectMeta, Target, TargetSpec};
 use groundwork_apply::{Answers, ReadinessRules};
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
-    ClusterArguments, LANDSCAPER, Metrics, Options, OriginalAtWorkError, ProcessContext, RunningService,
-    ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, Probe, ProcessContext,
+    RunningService, ServiceArguments, ServiceError, TakeoverArguments, look_for_webhooks,
 };
-pub use groundwork_deploy::DeployerService;
-use groundwork_deploy::{Deployer, DriftChecks, Registration, TargetSelectors, Targets, TokenRules};
+use groundwork_deploy::{
+    Deployer, DeployerService, DriftChecks, Registration, TargetSelectors, Targets, TokenRules,
+};
+use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
+use groundwork_proto::deployer::v1::deployer_server::DeployerServer;
 use groundwork_registry::sources::MapFile;
 use groundwork_registry::{MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
-use groundwork_telemetry::Metrics as Registry;
+use groundwork_telemetry::{Metrics as Registry, Telemetry};
 use jiff::SignedDuration;
 use kube::Config;
 
@@ -69,6 +75,8 @@ pub struct Arguments {
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
     #[command(flatten)]
+    pub grpc: GrpcArguments,
+    #[command(flatten)]
     pub workers: WorkerArguments,
     #[command(flatten)]
     pub limits: TemplateLimits,
@@ -79,6 +87,8 @@ pub struct Arguments {
 /// Errors that keep the deployer from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
     #[error(transparent)]
     Original(#[from] OriginalAtWorkError),
     #[error("--repositories: {0}")]
@@ -98,8 +108,8 @@ impl ServiceArguments for Arguments {
     }
 
     async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
-        let service = start(self, context).await?;
-        Ok(service.run().map(Ok).boxed())
+        let service = Deployers::start(self, context).await?;
+        Ok(service.run().err_into().boxed())
     }
 }
 
@@ -321,12 +331,95 @@ fn instance(text: &str) -> Result<String, String> {
     }
 }
 
-/// Starts the deployers once no Landscaper deployer is running.
-///
-/// # Errors
-///
-/// A Landscaper deployer is running, or an argument is invalid.
-pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<DeployerService, StartError> {
+/// Deployers that do not work yet, and the gRPC server of the process.
+pub struct Deployers {
+    service: DeployerService,
+    /// Absent in a process that works on TargetSyncs only, whose account reads no Targets.
+    calls: Option<(Server, Access)>,
+    telemetry: Telemetry,
+}
+
+impl std::fmt::Debug for Deployers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deployers").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Deployers {
+    /// Starts the deployers once no Landscaper deployer is running, and binds the port of the
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// A Landscaper deployer is running, the port is taken, or an argument is invalid.
+    pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Self, StartError> {
+        let (client, telemetry) = (context.client.clone(), context.telemetry.clone());
+        let service = service(&arguments, context).await?;
+        let settings = &arguments.settings;
+        let calls = match settings.target_syncs {
+            TargetSyncMode::Only => None,
+            TargetSyncMode::Too | TargetSyncMode::Never => {
+                let access = Access::new(client.clone(), audience(SERVICE));
+                let calls = grpc::Service {
+                    access: access.clone(),
+                    objects: Objects::new(client.clone(), MANAGER, service.metrics().clone()),
+                    targets: service.targets().clone(),
+                };
+                let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+                Some((server.with(with_limits!(DeployerServer::new(calls))), access))
+            }
+        };
+        let mut probes = Vec::new();
+        if settings.target_syncs != TargetSyncMode::Only {
+            probes.push(Probe::change::<DeployItem>());
+        }
+        if settings.target_syncs != TargetSyncMode::Never {
+            let metadata = ObjectMeta { name: Some("groundwork-look".to_owned()), ..ObjectMeta::default() };
+            let spec = TargetSpec { type_: "groundwork.dev/look".to_owned(), ..TargetSpec::default() };
+            probes.push(Probe::creation(Target { metadata, spec }));
+        }
+        let namespaces = &arguments.cluster.namespaces;
+        look_for_webhooks(&client, namespaces, probes, &telemetry.health, telemetry.shutdown.token());
+        Ok(Self { service, calls, telemetry })
+    }
+
+    /// Returns the address on which the gRPC server listens, if there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.calls.as_ref().map(|(server, _)| server.address())
+    }
+
+    /// Returns the URL for clients on this machine.
+    pub fn url(&self) -> Option<String> {
+        self.calls.as_ref().map(|(server, _)| server.url())
+    }
+
+    /// Returns a token for callers in this process; see [`Access::token_of_this_process`].
+    pub fn token_of_this_process(&self) -> TokenSource {
+        self.calls.as_ref().map_or_else(TokenSource::none, |(_, access)| access.token_of_this_process())
+    }
+
+    /// Works until shutdown is requested.
+    ///
+    /// # Errors
+    ///
+    /// The server lost its port.
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let calls = self.calls;
+        let serving = async {
+            match calls {
+                Some((server, _)) => server.serve(end).await,
+                None => Ok(()),
+            }
+        };
+        let (served, ()) = tokio::join!(serving, self.service.run());
+        served
+    }
+}
+
+/// Creates the service with the controllers that the arguments ask for, once no Landscaper deployer
+/// is running.
+async fn service(arguments: &Arguments, context: ProcessContext) -> Result<DeployerService, StartError> {
     let (client, telemetry) = (context.client.clone(), context.telemetry.clone());
     let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
     arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
@@ -342,12 +435,12 @@ pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Depl
     };
     let mut checked = Vec::new();
     for item_type in types {
-        let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
+        let deployer = item_type.deployer(arguments, &telemetry.metrics).await?;
         // Mock items have no objects, so drift checks leave them out.
         if item_type != ItemType::Mock {
             checked.push(Arc::clone(&deployer));
         }
-        service.register(registration(&arguments, item_type, deployer));
+        service.register(registration(arguments, item_type, deployer));
     }
     if let Some(every) = drift_every(settings, &checked) {
         let (targets, journal) = (service.targets().clone(), service.journal().clone());

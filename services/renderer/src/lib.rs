@@ -6,12 +6,14 @@
 //!                                          └─ inputs ──rendering──> work ══> worker: lifecycle::prepare, complete
 //! gRPC ──> grpc ───────────────────────────────────────────> work ══> worker: calls ──> lifecycle::render, export, validate; plan
 //!          events ──changes──> grpc::watch ──follower──> lifecycle::overview
-//! work ══> worker: another process, which asks back for what components (resolver) say; it keeps blueprints that it has loaded
+//! work ══> worker: another process, which keeps blueprints that it has loaded. It asks back:
+//!          components ──> resolver, clusters ──> deployer
 //! ```
 
 mod blueprints;
 mod calls;
 mod changes;
+mod clusters;
 mod components;
 mod follower;
 mod grpc;
@@ -40,12 +42,12 @@ use groundwork_api::{
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
-    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, Probe,
     ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments, look_for_webhooks,
 };
 use groundwork_grpc::{
-    Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
-    connect, with_limits,
+    Access, ClientError, DeployerArguments, GrpcArguments, ResolverArguments, Server, ServerError,
+    TokenSource, audience, connect, with_limits,
 };
 use groundwork_proto::renderer::v1::renderer_server::RendererServer;
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
@@ -54,6 +56,7 @@ use jiff::SignedDuration;
 
 use blueprints::Kept;
 use changes::Changes;
+use clusters::Clusters;
 use components::Components;
 use handler::Installations;
 use rendering::Renderings;
@@ -78,6 +81,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub resolver: ResolverArguments,
     #[command(flatten)]
+    pub deployer: DeployerArguments,
+    #[command(flatten)]
     pub grpc: GrpcArguments,
     #[command(flatten)]
     pub workers: WorkerArguments,
@@ -97,10 +102,20 @@ impl ServiceArguments for Arguments {
     }
 
     async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
-        let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
-        let service = Renderer::start(self, context, token).await?;
+        let tokens = Tokens {
+            resolver: TokenSource::of_file(self.resolver.resolver_token_file.clone()),
+            deployer: TokenSource::of_file(self.deployer.deployer_token_file.clone()),
+        };
+        let service = Renderer::start(self, context, tokens).await?;
         Ok(service.run().err_into().boxed())
     }
+}
+
+/// Tokens that are shown to other services.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    pub resolver: TokenSource,
+    pub deployer: TokenSource,
 }
 
 /// Settings of the renderer itself, for its own process and for the one that runs all services.
@@ -161,7 +176,9 @@ pub enum StartError {
     #[error(transparent)]
     Original(#[from] OriginalAtWorkError),
     #[error("--resolver: {0}")]
-    Resolver(#[from] ClientError),
+    Resolver(ClientError),
+    #[error("--deployer: {0}")]
+    Deployer(ClientError),
     #[error("worker processes cannot be started: {0}")]
     Workers(#[from] groundwork_sandbox::StartError),
 }
@@ -182,8 +199,7 @@ impl std::fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// Binds the port of the server, and waits until no Landscaper is running. `token` is shown to
-    /// the resolver.
+    /// Binds the port of the server, and waits until no Landscaper is running.
     ///
     /// # Errors
     ///
@@ -191,13 +207,18 @@ impl Renderer {
     pub async fn start(
         arguments: Arguments,
         context: ProcessContext,
-        token: TokenSource,
+        tokens: Tokens,
     ) -> Result<Self, StartError> {
         let ProcessContext { bus, client, telemetry, casualties } = context;
         let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
-        let channel =
-            resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
+        let connected =
+            resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), tokens.resolver));
+        let channel = connected.transpose().map_err(StartError::Resolver)?;
         let components = channel.map(|channel| Components::new(channel, arguments.workers.memory()));
+        let DeployerArguments { deployer, deployer_tls_ca, .. } = &arguments.deployer;
+        let connected =
+            deployer.as_deref().map(|url| connect(url, deployer_tls_ca.as_deref(), tokens.deployer));
+        let clusters = connected.transpose().map_err(StartError::Deployer)?.map(Clusters::new);
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
         let access = Access::new(client, audience(SERVICE));
@@ -229,7 +250,7 @@ impl Renderer {
             casualties,
             objects,
             handler: Arc::new(Installations::new(
-                Renderings { components, renderers: jobs },
+                Renderings { components, clusters, renderers: jobs },
                 changes,
                 journal.clone(),
                 pickup,
@@ -252,7 +273,8 @@ impl Renderer {
             .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
             .await?;
         let (client, namespaces) = (objects.client(), &options.namespaces);
-        look_for_webhooks(client, namespaces, probe(), &telemetry.health, telemetry.shutdown.token());
+        let probes = vec![Probe::creation(probe())];
+        look_for_webhooks(client, namespaces, probes, &telemetry.health, telemetry.shutdown.token());
         Ok(Self { server, access, controller, journal, telemetry })
     }
 

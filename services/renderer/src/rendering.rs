@@ -14,25 +14,26 @@ use groundwork_proto::component::v1::ObjectName;
 use groundwork_sandbox::{ExchangeError, Host, WorkError};
 use serde::de::DeserializeOwned;
 
+use crate::clusters::{Clusters, RemoteClusters};
 use crate::components::{Components, RemoteRepositories};
 use crate::handler::{AttemptError, resolve_failed};
 use crate::inputs;
-use crate::work::{Kind, Material, Progress, Renderers};
+use crate::work::{JobHost, Kind, Material, Progress, Renderers};
 
 /// Renderer of jobs.
 pub(crate) struct Renderings {
     pub(crate) components: Option<Components>,
+    pub(crate) clusters: Option<Clusters>,
     pub(crate) renderers: Renderers,
 }
 
-/// Inputs of a rendering, and its access to repositories.
+/// Inputs of a rendering, and its access to other services.
 pub(crate) struct Gathered {
     pub(crate) material: Material,
     /// Fingerprints of all imports, for the status. They are computed here, because a worker lacks
     /// the withheld Secrets.
     fingerprints: (Vec<ImportStatus>, String),
-    /// Source of components; `None` if the Installation names none.
-    remote: Option<RemoteRepositories>,
+    host: JobHost,
 }
 
 impl Gathered {
@@ -57,21 +58,29 @@ impl Gathered {
             own: OwnScope::default(),
             states: None,
             has_repositories: remote.is_some(),
+            has_clusters: false,
+            imports_hash: fingerprints.1.clone(),
         };
-        Ok(Self { material, fingerprints, remote })
+        let host = JobHost { repositories: remote, clusters: None };
+        Ok(Self { material, fingerprints, host })
+    }
+
+    /// Lets templates get kubeconfigs by the rights of the namespace's Targets.
+    fn with_clusters(mut self, clusters: Option<&Clusters>) -> Self {
+        let namespace = self.material.installation.metadata.namespace.as_deref().unwrap_or_default();
+        self.host.clusters = clusters.map(|clusters| clusters.of_namespace(namespace));
+        self.material.has_clusters = self.host.clusters.is_some();
+        self
     }
 
     /// Returns the host that answers the questions of a worker.
     pub(crate) fn host(&self) -> &dyn Host {
-        match &self.remote {
-            Some(remote) => remote,
-            None => &(),
-        }
+        &self.host
     }
 
     /// Returns the reason why the answers of the resolver are unreliable, if they are.
     pub(crate) fn unavailable(&self) -> Option<String> {
-        self.remote.as_ref().and_then(RemoteRepositories::unavailable)
+        self.host.repositories.as_ref().and_then(RemoteRepositories::unavailable)
     }
 }
 
@@ -113,7 +122,7 @@ impl Renderings {
     }
 
     async fn rendered(&self, tree: &mut Tree, objects: &Objects) -> Result<Prepared, NoRendering> {
-        let gathered = self.gather(tree, objects).await?;
+        let gathered = self.gather(tree, objects).await?.with_clusters(self.clusters.as_ref());
         let (imports, imports_hash) = gathered.fingerprints.clone();
         let (mut prepared, left) = self.run::<Prepared>(Kind::Prepare, gathered, objects).await?;
         // The result comes from a worker that has processed untrusted templates, so do not trust
@@ -142,7 +151,7 @@ impl Renderings {
 
     async fn exported(&self, tree: &mut Tree, objects: &Objects) -> Result<Completion, NoRendering> {
         let own = inputs::own_scope(tree, objects).await?;
-        let mut gathered = self.gather(tree, objects).await?;
+        let mut gathered = self.gather(tree, objects).await?.with_clusters(self.clusters.as_ref());
         gathered.material.own = own;
         let (_, imports_hash) = gathered.fingerprints.clone();
         let (mut completion, left) = self.run::<Completion>(Kind::Complete, gathered, objects).await?;
@@ -204,6 +213,11 @@ impl Renderings {
             if let Some(why) = gathered.unavailable() {
                 let message = format!("cannot call the resolver: {why}");
                 let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
+                return Err(NoRendering::Again(AttemptError::Transient(error)));
+            }
+            if let Some(why) = gathered.host.clusters.as_ref().and_then(RemoteClusters::unavailable) {
+                let message = format!("cannot call the deployer: {why}");
+                let error = OperationError::transient("Reconcile", Reason::RenderFailed, message);
                 return Err(NoRendering::Again(AttemptError::Transient(error)));
             }
             match done {

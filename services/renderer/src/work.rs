@@ -3,18 +3,19 @@
 //! ```text
 //! rendering, grpc ──Task──> Renderers ──Pool──> worker: serve ──> lifecycle, calls
 //!                              ^                          └─Question─> host: RemoteRepositories ──> resolver
-//!                              └────────────Reply──────────────────┘
+//!                              └────────────Reply──────────────────┘  RemoteClusters ──> deployer
 //! ```
 //!
-//! A worker gets all inputs of a job with its task, except content of repositories, for which it
-//! asks the service. It never gets a token or an address.
+//! A worker gets all inputs of a job with its task, except content of repositories and new
+//! kubeconfigs, for which it asks the service. It never gets a token or an address of the service.
 
+mod clusters;
 mod host;
 mod planning;
 mod repositories;
 mod worker;
 
-use groundwork_blueprint::{States, TemplateLimits};
+use groundwork_blueprint::{KubeconfigRequest, States, TemplateLimits};
 use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
 use groundwork_proto::status;
@@ -28,7 +29,9 @@ use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 
 use crate::blueprints::{Kept, Lookups};
 
-pub(crate) use host::PlannedRepositories;
+use repositories::ComponentQuestion;
+
+pub(crate) use host::{JobHost, PlannedRepositories};
 pub(crate) use planning::{InNamespace, Lacks, Namespaces, Unplanned};
 pub(crate) use worker::serve;
 
@@ -45,6 +48,13 @@ pub(crate) enum Kind {
     Plan,
 }
 
+/// Question of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+enum Question {
+    Component(ComponentQuestion),
+    Kubeconfig(KubeconfigRequest),
+}
+
 /// Inputs of a job, or of a call about an Installation of the cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Material {
@@ -59,6 +69,10 @@ pub(crate) struct Material {
     pub(crate) states: Option<States>,
     /// True if there is a resolver to ask.
     pub(crate) has_repositories: bool,
+    /// True if there is a deployer to ask.
+    pub(crate) has_clusters: bool,
+    /// Hash over all imports, with the contents that are withheld from workers.
+    pub(crate) imports_hash: String,
 }
 
 impl Material {

@@ -26,11 +26,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::{FutureExt, TryFutureExt};
-use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
+use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ObjectMeta};
 use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
-    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, Probe,
+    ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments, look_for_webhooks,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_lifecycle::SignaturePolicy;
@@ -289,6 +289,9 @@ impl Resolver {
             .takeover
             .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
             .await?;
+        let metadata = ObjectMeta { name: Some("groundwork-look".to_owned()), ..ObjectMeta::default() };
+        let probe = Probe::creation(Context { metadata, ..Context::default() });
+        look_for_webhooks(objects.client(), &options.namespaces, vec![probe], &telemetry.health, end);
         Ok(Self { server, access, controller, contexts, journal, telemetry })
     }
 

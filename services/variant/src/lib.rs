@@ -30,11 +30,14 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::{FutureExt, TryFutureExt};
-use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
+use groundwork_api::{
+    ObjectMeta, PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository,
+};
 use groundwork_bus::{Backoff, Kind, ObjectId};
 use groundwork_controller::{
-    ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
-    RunningService, ServiceArguments, ServiceError, SourceChanges, TakeoverArguments, Workers, sources,
+    ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, Probe,
+    ProcessContext, RunningService, ServiceArguments, ServiceError, SourceChanges, TakeoverArguments,
+    Workers, look_for_webhooks, sources,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
@@ -276,6 +279,9 @@ impl Variants {
             .takeover
             .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
             .await?;
+        let metadata = ObjectMeta { name: Some("groundwork-look".to_owned()), ..ObjectMeta::default() };
+        let probe = Probe::creation(PackageVariant { metadata, ..PackageVariant::default() });
+        look_for_webhooks(objects.client(), &options.namespaces, vec![probe], &telemetry.health, end);
         Ok(Self { server, access, controller, source_changes, hooks, shared, telemetry })
     }
 

@@ -105,6 +105,13 @@ impl Election {
         })
     }
 
+    /// Returns a Lease for a look at the webhooks of a cluster, which is never stored.
+    pub(crate) fn probe(&self) -> Lease {
+        let name = Some("groundwork-look".to_owned());
+        let metadata = ObjectMeta { name, namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };
+        Lease { metadata, ..Lease::default() }
+    }
+
     fn duration(&self) -> Duration {
         Duration::from_secs(self.seconds.into())
     }

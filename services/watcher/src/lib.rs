@@ -43,7 +43,8 @@ use clap::Args;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_bus::Bus;
 use groundwork_controller::{
-    ClusterArguments, ProcessContext, RunningService, ServiceArguments, ServiceError,
+    ClusterArguments, Probe, ProcessContext, RunningService, ServiceArguments, ServiceError,
+    look_for_webhooks,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
@@ -153,6 +154,9 @@ impl Watcher {
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
         let server = server.with(with_limits!(WatcherServer::new(service)));
         let election = Election::new(client.clone(), &arguments.lease, status.clone());
+        // Without an election the watcher writes Events only, and works without them.
+        let probes = election.iter().map(|election| Probe::creation(election.probe())).collect();
+        look_for_webhooks(&client, &[], probes, &telemetry.health, telemetry.shutdown.token());
         let candidate = Candidate { client, bus, status, metrics, scopes, commands, election };
         Ok(Self { server, access, candidate, telemetry })
     }

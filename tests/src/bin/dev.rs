@@ -84,6 +84,7 @@ fn addresses(given: &[String], free: impl Fn(u16) -> Result<u16>) -> Result<Vec<
         ("renderer", 9442),
         ("watcher", 9443),
         ("variant", 9444),
+        ("deployer", 9458),
         ("console", 9456),
     ];
     let is_given = |name: &str| given.iter().any(|argument| argument.starts_with(&flag(name)));
@@ -115,6 +116,7 @@ mod tests {
             ("resolver", 9441, 5),
             ("renderer", 9442, 9442),
             ("variant", 9444, 9444),
+            ("deployer", 9458, 9458),
             ("console", 9456, 9456),
         ];
         assert_eq!(chosen, expected.map(|(name, usual, port)| Address { name, usual, port }));

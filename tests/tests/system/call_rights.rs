@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 use groundwork_api::PackageVariantSet;
 use groundwork_grpc::Channel;
 use groundwork_proto::component::v1::{Json, ObjectName, Reference};
+use groundwork_proto::deployer::v1::deployer_client::DeployerClient;
+use groundwork_proto::deployer::v1::{MakeKubeconfigRequest, make_kubeconfig_request};
 use groundwork_proto::packages::v1::packages_client::PackagesClient;
 use groundwork_proto::packages::v1::{
     CreateRequest, DiffRequest, PullRequest, PushRequest, PushTarget, create_request, push_request,
@@ -69,6 +71,7 @@ const WATCHER: &str = "groundwork.watcher.v1.Watcher";
 const RESOLVER: &str = "groundwork.resolver.v1.Resolver";
 const RENDERER: &str = "groundwork.renderer.v1.Renderer";
 const VARIANTS: &str = "groundwork.variant.v1.Variants";
+const DEPLOYER: &str = "groundwork.deployer.v1.Deployer";
 const PACKAGES: &str = "groundwork.packages.v1.Packages";
 
 const INSTALLATIONS: Right = ("get", "installations.landscaper.gardener.cloud");
@@ -87,7 +90,7 @@ const fn call(contract: &'static str, method: &'static str, way: Way, rights: &'
     Call { contract, method, way, rights }
 }
 
-const CALLS: [Call; 27] = [
+const CALLS: [Call; 28] = [
     call(WATCHER, "EnsureWatch", Way::Named, &[("watch", "configmaps")]),
     call(WATCHER, "Replay", Way::Named, &[("watch", "configmaps")]),
     call(WATCHER, "GetStreamStatus", Way::Nothing, &[]),
@@ -127,6 +130,7 @@ const CALLS: [Call; 27] = [
     call(VARIANTS, "Expand", Way::Inline, &[]),
     call(VARIANTS, "Preview", Way::Planning, &[SETS, CHILDREN, REPOSITORIES, REVISIONS, SELECTED]),
     call(VARIANTS, "Preview", Way::ForOthers, &[("create", "plans.groundwork.dev")]),
+    call(DEPLOYER, "MakeKubeconfig", Way::Named, &[("create", "kubeconfigs.groundwork.dev")]),
     call(PACKAGES, "Pull", Way::Named, &[FILES]),
     call(PACKAGES, "Push", Way::Named, &[("update", "packagerevisionresources.porch.kpt.dev")]),
     call(PACKAGES, "Create", Way::Named, &[FILES, ("create", "packagerevisions.porch.kpt.dev")]),
@@ -147,6 +151,7 @@ impl Call {
             RESOLVER => self.ask_resolver(to("resolver")?, about).await,
             RENDERER => self.ask_renderer(to("renderer")?, about).await,
             VARIANTS => self.ask_variants(to("variant")?, about).await,
+            DEPLOYER => self.ask_deployer(to("deployer")?, about).await,
             PACKAGES => self.ask_packages(to("variant")?, about).await,
             _ => Err(self.unknown()),
         })
@@ -279,6 +284,13 @@ impl Call {
             }
             _ => Err(self.unknown()),
         }
+    }
+
+    async fn ask_deployer(&self, channel: Channel, about: ObjectName) -> Result<(), Status> {
+        let robot = ObjectName { namespace: "default".to_owned(), name: "robot".to_owned() };
+        let user = Some(make_kubeconfig_request::User::ServiceAccount(robot));
+        let request = MakeKubeconfigRequest { target: Some(about), user, expiration_seconds: 600 };
+        DeployerClient::new(channel).make_kubeconfig(request).await.map(drop)
     }
 
     async fn ask_packages(&self, channel: Channel, mut about: ObjectName) -> Result<(), Status> {

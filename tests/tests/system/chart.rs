@@ -215,6 +215,8 @@ async fn settings_of_the_chart_arrive() -> Result<()> {
     ensure!(replicas == [json!("5")], "{container}");
     let deployer = &objects["Deployment groundwork-deployer-helm"];
     ensure!(deployer["spec"]["replicas"] == 2, "deployers are two as well: {deployer}");
+    let pod = json!(deployer["spec"]["template"]["spec"]).to_string();
+    ensure!(pod.contains("GROUNDWORK_GRPC_TLS_CERT") && pod.contains("groundwork-deployer-tls"), "{pod}");
     ensure!(!objects.contains_key("Deployment groundwork-deployer"), "the mock deployer was not asked for");
     Ok(())
 }

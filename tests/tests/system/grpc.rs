@@ -84,6 +84,7 @@ async fn services_say_that_they_serve_and_what() -> Result<()> {
         ("resolver", "groundwork.resolver.v1.Resolver"),
         ("renderer", "groundwork.renderer.v1.Renderer"),
         ("variant", "groundwork.variant.v1.Variants"),
+        ("deployer", "groundwork.deployer.v1.Deployer"),
     ] {
         let mut health = HealthClient::new(channel(system, service, None)?);
         for name in ["", contract] {

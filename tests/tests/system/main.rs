@@ -44,6 +44,7 @@ mod heavy;
 mod hook_logs;
 mod hostile;
 mod imports;
+mod kubeconfigs;
 mod landscaper_states;
 mod levels;
 mod lifecycle;

@@ -1,7 +1,7 @@
 //! `groundwork migrate check` on a cluster with what Landscaper and Porch leave behind.
 
 use anyhow::{Result, ensure};
-use groundwork_api::{Installation, PackageVariant};
+use groundwork_api::{DeployItem, Installation, PackageVariant};
 use groundwork_tests::{System, SystemOptions, wait_for};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -92,4 +92,47 @@ async fn leftovers_are_found_and_removed() -> Result<()> {
         if code == 0 { Ok(()) } else { Err(format!("{code} {out}{err}")) }
     })
     .await
+}
+
+/// The other services look for webhooks too, each for a kind that it writes. The deployer may
+/// create no items, so it looks with one that exists.
+#[tokio::test]
+async fn services_name_the_webhooks_that_stop_them() -> Result<()> {
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let webhooks = Api::<ValidatingWebhookConfiguration>::all(system.client().await?);
+    let rule = |group: &str, plural: &str| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [plural]});
+    let services = [
+        ("resolver", rule("landscaper.gardener.cloud", "contexts")),
+        ("deployer", rule("landscaper.gardener.cloud", "deployitems")),
+        ("variant", rule("config.porch.kpt.dev", "packagevariants")),
+        ("watcher", rule("coordination.k8s.io", "leases")),
+    ];
+    let item = json!({"spec": {"type": "example.org/own", "config": {}}});
+    Case::new(&system, "looks").await?.create::<DeployItem>("looked-at", &item).await?;
+    for (service, rule) in services {
+        let webhook = json!({
+            "metadata": {"name": service},
+            "webhooks": [{
+                "name": format!("{service}.example.org"), "failurePolicy": "Fail", "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"service": {"namespace": "gone", "name": "webhooks"}},
+                "rules": [rule],
+            }],
+        });
+        webhooks.create(&PostParams::default(), &serde_json::from_value(webhook)?).await?;
+        system.remove(service);
+        let variables =
+            [("GROUNDWORK_LEADER_ELECTION", "true"), ("GROUNDWORK_LEASE_NAMESPACE", "groundwork-system")];
+        let variables = if service == "watcher" { &variables[..] } else { &[] };
+        system.run_with(service, service, variables).await?;
+        wait_for(&format!("{service} names the webhook"), PATIENCE, async || {
+            let (code, out) = system.admin(service, "/readyz").await.map_err(|error| error.to_string())?;
+            let is_named = out.contains("webhooks: ") && out.contains(&format!("{service}.example.org"));
+            if code == 503 && is_named { Ok(()) } else { Err(format!("{code} {out}")) }
+        })
+        .await?;
+        webhooks.delete(service, &DeleteParams::default()).await?;
+        system.until_ready(service).await?;
+    }
+    Ok(())
 }

@@ -164,7 +164,7 @@ fn disruption_budgets(overlay: &Overlay) -> Result<()> {
 /// TLS. An impostor therefore gets no token that the API server accepts.
 fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
     let callers = [
-        ("groundwork-renderer", ["resolver"].as_slice()),
+        ("groundwork-renderer", ["resolver", "deployer"].as_slice()),
         ("groundwork-variant", &["watcher"]),
         ("groundwork-console", &["resolver", "renderer", "variant"]),
     ];
@@ -224,7 +224,7 @@ fn tls_secrets(system: &System) -> Result<bool> {
         .env("KUBECONFIG", system.plane.kubeconfig())
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for service in ["nats", "watcher", "resolver", "renderer", "variant"] {
+    for service in ["nats", "watcher", "resolver", "renderer", "deployer", "variant"] {
         usages(folder.path(), service, service == "nats")?;
     }
     Ok(true)

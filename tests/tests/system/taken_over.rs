@@ -81,7 +81,7 @@ const fn tried(
     Line { text, rights, attempt: Some(attempt) }
 }
 
-const LINES: [Line; 34] = [
+const LINES: [Line; 35] = [
     tried("read a Secret whose name is known", &[("get", "secrets")], Attempt::ReadSecret),
     tried("read all Secrets", &[("list watch", "secrets")], Attempt::ListSecrets),
     tried(
@@ -202,6 +202,7 @@ const LINES: [Line; 34] = [
             ("create", "subjectaccessreviews.authorization.k8s.io"),
         ],
     ),
+    asked("have kubeconfigs made by the rights of any Target", &[("create", "kubeconfigs.groundwork.dev")]),
     asked("have plans told that are anybody's", &[("create", "plans.groundwork.dev")]),
     asked(
         "keep or take the leadership of the watcher",

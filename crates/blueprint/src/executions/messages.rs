@@ -46,6 +46,7 @@ impl Executions<'_> {
         let guard = Guard::new(&values, Some(&self.inputs.blueprint.files), public);
         let run = |others: Map<String, Value>| {
             let mut executions = Self::new(self.inputs, self.states.clone()).ok()?;
+            executions.engine = executions.engine.repeated();
             again(&mut executions, &others)
         };
         let others = guard.others(imports).into_iter().map(run).collect();

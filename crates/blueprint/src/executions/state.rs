@@ -8,16 +8,18 @@ use serde_json::json;
 use super::{ExecutionError, Executions};
 use crate::bindings::Bindings;
 use crate::field::{FieldError, FieldPath, Violation};
+use crate::functions::KUBECONFIGS;
 use crate::load::Blueprint;
 use crate::template::{Execution, ExecutionKind, Output};
 
 impl Blueprint {
     /// Returns the keys of states that the executions may have stored (`blueprints.md` 4.6), each
-    /// once. If no file of the blueprint contains the word `state`, the list is empty, so that
-    /// callers skip the lookup.
+    /// once. If no file of the blueprint contains the word `state`, the list has at most the kept
+    /// kubeconfigs, so that callers skip the lookup.
     pub fn state_keys(&self) -> Vec<String> {
+        let kubeconfigs = self.asks_clusters.then(|| KUBECONFIGS.to_owned());
         if !self.mentions_state {
-            return Vec::new();
+            return kubeconfigs.into_iter().collect();
         }
         let definition = &self.definition;
         let lists = [
@@ -28,7 +30,7 @@ impl Blueprint {
         let keys = |(kind, executors): (ExecutionKind, &List<TemplateExecutor>)| {
             executors.iter().filter_map(move |executor| kind.state_key(&executor.name)).collect::<Vec<_>>()
         };
-        let keys: BTreeSet<String> = lists.into_iter().flat_map(keys).collect();
+        let keys: BTreeSet<String> = lists.into_iter().flat_map(keys).chain(kubeconfigs).collect();
         keys.into_iter().collect()
     }
 }
@@ -39,7 +41,13 @@ impl Executions<'_> {
         execution: Execution<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<Output, ExecutionError> {
-        let mut output = self.engine.run(execution, bindings, self.state(execution))?;
+        self.engine.kubeconfigs().begin();
+        let output = self.engine.run(execution, bindings, self.state(execution));
+        // A failed execution keeps its kubeconfigs too: the next attempt needs no new ones.
+        if let Some(state) = self.engine.kubeconfigs().changed_state() {
+            self.states.insert(KUBECONFIGS.to_owned(), state);
+        }
+        let mut output = output?;
         self.texts.extend(output.text.take());
         if output.several_documents {
             let (kind, executor) = (execution.kind.label(), &execution.executor.name);

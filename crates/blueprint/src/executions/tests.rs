@@ -41,7 +41,7 @@ fn fixed() -> Capabilities {
         })),
         deadline: None,
         limits: TemplateLimits::default(),
-        placeholders: false,
+        ..Capabilities::default()
     }
 }
 
@@ -116,6 +116,83 @@ fn run_with(
 
 fn list(kind: ExecutionKind, executors: &str) -> String {
     format!("{}:\n{executors}", kind.list())
+}
+
+/// Issuer whose kubeconfigs tell their request.
+struct Telling;
+
+impl crate::KubeconfigIssuer for Telling {
+    fn issue(&self, request: &crate::KubeconfigRequest) -> Result<crate::IssuedKubeconfig, String> {
+        if request.name == "missing" {
+            return Err("the service account default/missing does not exist".to_owned());
+        }
+        let kubeconfig = format!("canary {} {}", request.name, request.expiration_seconds).into_bytes();
+        Ok(crate::IssuedKubeconfig { kubeconfig, expiration: 1000 })
+    }
+}
+
+/// `blueprints.md` 5.5: both languages get the kubeconfigs of an issuer, which become a state.
+#[test]
+fn kubeconfigs_of_an_issuer() {
+    let imports = json!({"cluster": {"metadata": {"name": "dev"}, "spec": {}}, "seconds": 600});
+    let capabilities = fixed().with_issuer(Arc::new(Telling));
+    let run = |executor: &str, states: &States| {
+        let blueprint = load(&list(ExecutionKind::Export, executor), &[]).unwrap();
+        assert_eq!(blueprint.state_keys(), ["kubeconfigs"]);
+        let states: Vec<(&str, &str)> = states.iter().map(|(key, text)| (&**key, &**text)).collect();
+        run_with(ExecutionKind::Export, &blueprint, &Components::default(), &imports, &states, &capabilities)
+    };
+    let go = "- name: a\n  type: GoTemplate\n  template: 'exports: {a: {{ getServiceAccountKubeconfig \"robot\" \"default\" .imports.seconds .imports.cluster }}}'\n";
+    let spiff = "- name: a\n  type: Spiff\n  template: {exports: {a: '(( getServiceAccountKubeconfig(\"robot\", \"default\", imports.seconds, imports.cluster) ))'}}\n";
+    let (first, second) = (run(go, &States::new()), run(spiff, &States::new()));
+    let encoded = data_encoding::BASE64.encode(b"canary robot 600");
+    assert_eq!(first.result.unwrap(), json!({"a": encoded}));
+    assert_eq!(second.result.unwrap(), json!({"a": encoded}));
+    assert_eq!(first.states, second.states);
+    assert!(first.states["kubeconfigs"].contains(&encoded));
+    let again = run(go, &first.states);
+    assert_eq!((again.result.is_ok(), again.states), (true, first.states));
+}
+
+/// No message shows a kubeconfig, and the cause of a refusal is not withheld.
+#[test]
+fn kubeconfigs_are_not_in_messages() {
+    let capabilities = fixed().with_issuer(Arc::new(Telling));
+    let fail = |call: &str, account: &str| {
+        let imports = json!({"cluster": {"metadata": {"name": "dev"}, "spec": {}}, "account": account});
+        let executor = format!("- name: a\n  type: GoTemplate\n  template: '{{{{ {call} }}}}'\n");
+        let blueprint = load(&list(ExecutionKind::Export, &executor), &[]).unwrap();
+        let components = Components::default();
+        run_with(ExecutionKind::Export, &blueprint, &components, &imports, &[], &capabilities)
+            .result
+            .unwrap_err()
+    };
+    let error =
+        fail("fail (getServiceAccountKubeconfig \"robot\" \"default\" 600 .imports.cluster | b64dec)", "x");
+    assert!(!error.contains("canary"), "{error}");
+    let call = "getServiceAccountKubeconfig \"missing\" \"default\" 600 .imports.cluster";
+    let error = fail(call, "x");
+    assert!(error.contains("the service account default/missing does not exist"), "{error}");
+    let first = "$one := getServiceAccountKubeconfig \"robot\" \"default\" 600 .imports.cluster";
+    let error = fail(&format!("{first} }}}}{{{{ {call}"), "x");
+    assert!(error.contains("the service account default/missing does not exist"), "{error}");
+    // The name of an account may be a value.
+    let error =
+        fail("getServiceAccountKubeconfig .imports.account \"default\" 600 .imports.cluster", "missing");
+    assert!(error.contains("the service account") && !error.contains("missing"), "{error}");
+}
+
+#[test]
+fn removed_functions_have_a_hint() {
+    let executor = "- {name: a, type: GoTemplate, template: 'a: {{ resolve .imports.x }}'}\n";
+    let run = run(ExecutionKind::Deploy, &list(ExecutionKind::Deploy, executor), &json!({"x": {}}), &[]);
+    let error = run.result.unwrap_err();
+    assert!(
+        error.contains(
+            "function \"resolve\" not defined; Landscaper has removed resolve: call getResourceContent"
+        ),
+        "{error}"
+    );
 }
 
 /// Case B-03, `blueprints.md` 6: structures and expressions become deploy items.

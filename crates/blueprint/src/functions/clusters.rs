@@ -1,10 +1,12 @@
 //! Functions that return kubeconfigs (`blueprints.md` 5.5). `getOidcKubeconfig` only rewrites the
-//! kubeconfig of a Target. The others need requests to a cluster, which no rendering makes.
+//! kubeconfig of a Target. The others need requests to a cluster.
 
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
+use super::kubeconfigs::{Kept, Kubeconfigs};
 use super::{Answer, Argument};
+use crate::capabilities::{ClusterUser, KubeconfigRequest};
 
 /// Function that returns a kubeconfig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,9 +19,6 @@ pub(crate) enum ClusterFunction {
 }
 
 impl ClusterFunction {
-    /// Functions that send requests to a cluster.
-    pub(crate) const REMOTE: [Self; 4] =
-        [Self::ShootAdmin, Self::ShootAdminExpiring, Self::ServiceAccount, Self::ServiceAccountExpiring];
     pub(crate) const ALL: [Self; 5] = [
         Self::ShootAdmin,
         Self::ShootAdminExpiring,
@@ -38,57 +37,110 @@ impl ClusterFunction {
         }
     }
 
-    /// Calls the function. With `placeholders`, kubeconfigs that need a cluster are made up, and
-    /// name what they stand for.
-    pub(crate) fn call(self, arguments: &[Argument], placeholders: bool) -> Answer<Value> {
-        let what = match (self, arguments) {
-            (Self::Oidc, [Argument::Text(issuer), Argument::Text(client), Argument::Map(target)]) => {
-                match oidc(issuer, client, target) {
-                    Err(_) if placeholders => format!("OIDC login of {client} at {issuer}"),
-                    answer => return answer.map(Value::from),
-                }
-            }
-            (
-                Self::ShootAdmin | Self::ShootAdminExpiring,
-                [Argument::Text(name), Argument::Text(namespace), _, _],
-            ) => {
-                format!("admin of the shoot {namespace}/{name}")
-            }
-            (
-                Self::ServiceAccount | Self::ServiceAccountExpiring,
-                [Argument::Text(name), Argument::Text(namespace), _, _],
-            ) => format!("service account {namespace}/{name}"),
-            _ if placeholders || self == Self::Oidc => return Err(self.wrong_arguments()),
-            _ => return Err(super::not_available(self.name())),
+    /// Calls the function.
+    pub(crate) fn call(self, arguments: &[Argument], kubeconfigs: &Kubeconfigs) -> Answer<Value> {
+        let user = match self {
+            Self::ShootAdmin | Self::ShootAdminExpiring => ClusterUser::ShootAdmin,
+            Self::ServiceAccount | Self::ServiceAccountExpiring => ClusterUser::ServiceAccount,
+            Self::Oidc => return self.oidc(arguments, kubeconfigs),
         };
-        if !placeholders {
+        if kubeconfigs.is_off() {
             return Err(super::not_available(self.name()));
         }
-        let kubeconfig = Value::from(encoded(&placeholder(&what)));
+        let (request, target) = self.request(user, arguments, kubeconfigs)?;
+        let Kept { kubeconfig, expiration, .. } = kubeconfigs.of(&request, target)?;
         Ok(match self {
             Self::ShootAdminExpiring | Self::ServiceAccountExpiring => json!({
                 "kubeconfig": kubeconfig,
-                "expirationTimestamp": 0,
-                "expirationTimestampReadable": "1970-01-01T00:00:00Z",
+                "expirationTimestamp": expiration,
+                "expirationTimestampReadable":
+                    jiff::Timestamp::from_second(expiration).unwrap_or_default().to_string(),
             }),
-            Self::ShootAdmin | Self::ServiceAccount | Self::Oidc => kubeconfig,
+            Self::ShootAdmin | Self::ServiceAccount | Self::Oidc => Value::from(kubeconfig),
         })
     }
 
-    fn wrong_arguments(self) -> String {
-        let (name, arguments) = match self {
-            Self::ShootAdmin | Self::ShootAdminExpiring => (
-                "getShootAdminKubeconfig",
-                "4 arguments: shoot name, shoot namespace, expiration seconds, and target for garden project",
-            ),
-            Self::ServiceAccount | Self::ServiceAccountExpiring => (
-                "getServiceAccountToken",
-                "4 arguments: service account name, service account namespace, expiration seconds, and target",
-            ),
-            Self::Oidc => ("getOidcKubeconfig", "3 arguments: issuer url, client id, and target"),
+    /// Reads the arguments of a function that needs a cluster. Returns the Target, too.
+    fn request<'a>(
+        self,
+        user: ClusterUser,
+        arguments: &'a [Argument],
+        kubeconfigs: &Kubeconfigs,
+    ) -> Answer<(KubeconfigRequest, &'a Map<String, Value>)> {
+        let [name, namespace, seconds, target] = arguments else { return Err(self.wrong_count()) };
+        let what = match user {
+            ClusterUser::ShootAdmin => "shoot",
+            ClusterUser::ServiceAccount => "service account",
         };
-        format!("templating function {name} expects {arguments}")
+        let text = |argument: &Argument, place: &str, member: &str| match argument {
+            Argument::Text(text) => Ok(text.clone()),
+            _ => Err(self.wrong(&format!("a string as {place} argument, namely the {what} {member}"))),
+        };
+        let (name, namespace) = (text(name, "1st", "name")?, text(namespace, "2nd", "namespace")?);
+        let expiration_seconds = match seconds {
+            Argument::Number(seconds) => *seconds,
+            other => {
+                let wanted = "an integer as 3rd argument, namely the expiration seconds: unsupported type";
+                return Err(self.wrong(&format!("{wanted} {}", other.type_name())));
+            }
+        };
+        let no_target = |problem: &str| self.wrong(&format!("a target object as 4th argument: {problem}"));
+        let Argument::Map(target) = target else {
+            return Err(no_target(&format!("unsupported type {}", target.type_name())));
+        };
+        let named = target.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+        // The keys of a repetition are others, too.
+        let named = named.filter(|name| !name.is_empty()).or(kubeconfigs.is_repeated().then_some(""));
+        let target_name = named
+            .ok_or_else(|| no_target("it has no metadata.name; pass a target that the blueprint imports"))?;
+        let target_name = target_name.to_owned();
+        let request = KubeconfigRequest { target: target_name, user, namespace, name, expiration_seconds };
+        Ok((request, target))
     }
+
+    fn oidc(self, arguments: &[Argument], kubeconfigs: &Kubeconfigs) -> Answer<Value> {
+        let [Argument::Text(issuer), Argument::Text(client), Argument::Map(target)] = arguments else {
+            return Err(self.wrong_count());
+        };
+        match oidc(issuer, client, target) {
+            Err(_) if kubeconfigs.are_placeholders() => {
+                Ok(Value::from(encoded(&placeholder(&format!("OIDC login of {client} at {issuer}")))))
+            }
+            answer => answer.map(Value::from),
+        }
+    }
+
+    fn wrong_count(self) -> String {
+        self.wrong(match self {
+            Self::ShootAdmin | Self::ShootAdminExpiring => {
+                "4 arguments: shoot name, shoot namespace, expiration seconds, and target for garden project"
+            }
+            Self::ServiceAccount | Self::ServiceAccountExpiring => {
+                "4 arguments: service account name, service account namespace, expiration seconds, and target"
+            }
+            Self::Oidc => "3 arguments: issuer url, client id, and target",
+        })
+    }
+
+    fn wrong(self, expected: &str) -> String {
+        let name = match self {
+            Self::ShootAdmin | Self::ShootAdminExpiring => "getShootAdminKubeconfig",
+            // The name in the messages of Landscaper.
+            Self::ServiceAccount | Self::ServiceAccountExpiring => "getServiceAccountToken",
+            Self::Oidc => "getOidcKubeconfig",
+        };
+        format!("templating function {name} expects {expected}")
+    }
+}
+
+/// Returns a kubeconfig that leads nowhere, and whose context names the request.
+pub(super) fn placeholder_for(request: &KubeconfigRequest) -> String {
+    let KubeconfigRequest { user, namespace, name, .. } = request;
+    let what = match user {
+        ClusterUser::ShootAdmin => "admin of the shoot",
+        ClusterUser::ServiceAccount => "service account",
+    };
+    encoded(&placeholder(&format!("{what} {namespace}/{name}")))
 }
 
 /// Returns a kubeconfig that leads nowhere, and whose context says what it stands for.
@@ -163,10 +215,15 @@ fn named<'a>(kubeconfig: &'a Value, list: &str, member: &str, name: &str) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capabilities::Capabilities;
 
     fn decoded(answer: &Value) -> Value {
         let text = BASE64.decode(answer.as_str().unwrap().as_bytes()).unwrap();
         groundwork_yaml::from_str(&String::from_utf8(text).unwrap()).unwrap()
+    }
+
+    fn placeholders() -> Kubeconfigs {
+        Kubeconfigs::new(&Capabilities::default().with_placeholders(), None)
     }
 
     fn text(text: &str) -> Argument {
@@ -180,16 +237,41 @@ mod tests {
 
     #[test]
     fn placeholders_name_what_they_stand_for() {
-        let arguments = [text("robot"), text("default"), Argument::Other, target(&json!({}))];
-        let made = ClusterFunction::ServiceAccount.call(&arguments, true).unwrap();
+        let arguments = [text("robot"), text("default"), Argument::Number(600), target(&json!({}))];
+        let made = ClusterFunction::ServiceAccount.call(&arguments, &placeholders()).unwrap();
         assert_eq!(decoded(&made)["current-context"], "service account default/robot");
-        let made = ClusterFunction::ShootAdminExpiring.call(&arguments, true).unwrap();
+        let made = ClusterFunction::ShootAdminExpiring.call(&arguments, &placeholders()).unwrap();
         assert_eq!(decoded(&made["kubeconfig"])["current-context"], "admin of the shoot default/robot");
         assert_eq!(made["expirationTimestamp"], 0);
-        let error = ClusterFunction::ServiceAccount.call(&arguments, false).unwrap_err();
+        assert_eq!(made["expirationTimestampReadable"], "1970-01-01T00:00:00Z");
+        let error = ClusterFunction::ServiceAccount.call(&arguments, &Kubeconfigs::default()).unwrap_err();
         assert!(error.starts_with("getServiceAccountKubeconfig is not available"), "{error}");
-        let error = ClusterFunction::ServiceAccount.call(&arguments[..2], true).unwrap_err();
-        assert!(error.contains("expects 4 arguments: service account name"), "{error}");
+    }
+
+    #[test]
+    fn arguments_are_checked_as_landscaper_does() {
+        let good = || vec![text("robot"), text("default"), Argument::Number(600), target(&json!({}))];
+        let with = |index: usize, other: Argument| {
+            let mut arguments = good();
+            arguments[index] = other;
+            ClusterFunction::ServiceAccount.call(&arguments, &placeholders()).unwrap_err()
+        };
+        let other = || Argument::Other("bool".to_owned());
+        for (error, words) in [
+            (
+                ClusterFunction::ServiceAccount.call(&good()[..2], &placeholders()).unwrap_err(),
+                "expects 4 arguments: service account name",
+            ),
+            (with(0, other()), "expects a string as 1st argument, namely the service account name"),
+            (with(1, Argument::Number(1)), "as 2nd argument, namely the service account namespace"),
+            (with(2, text("600")), "as 3rd argument, namely the expiration seconds: unsupported type string"),
+            (with(2, other()), "unsupported type bool"),
+            (with(3, text("cluster")), "expects a target object as 4th argument: unsupported type string"),
+            (with(3, Argument::Map(Map::new())), "it has no metadata.name"),
+        ] {
+            assert!(error.contains(words), "{error}");
+            assert!(error.starts_with("templating function getServiceAccountToken"), "{error}");
+        }
     }
 
     #[test]
@@ -204,7 +286,7 @@ users: [{name: v, user: {token: canary}}]
 ";
         let arguments =
             [text("https://issuer"), text("me"), target(&json!({"config": {"kubeconfig": kubeconfig}}))];
-        let made = decoded(&ClusterFunction::Oidc.call(&arguments, false).unwrap());
+        let made = decoded(&ClusterFunction::Oidc.call(&arguments, &Kubeconfigs::default()).unwrap());
         assert_eq!(
             made["clusters"],
             json!([{"name": "two", "cluster": {"server": "https://two", "certificate-authority-data": "YQ=="}}])
@@ -222,7 +304,7 @@ users: [{name: v, user: {token: canary}}]
             (json!({"config": {"kubeconfig": "current-context: c"}}), "current context not found"),
         ] {
             let arguments = [text("i"), text("c"), target(&spec)];
-            let error = ClusterFunction::Oidc.call(&arguments, false).unwrap_err();
+            let error = ClusterFunction::Oidc.call(&arguments, &Kubeconfigs::default()).unwrap_err();
             assert!(error.contains(problem), "{error}");
         }
     }

@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use groundwork_api::{TemplateType, item_type};
 use groundwork_spiff::{Document, Error as SpiffError, Limits, PathStep, ReadError};
 
-use super::error::{Excerpt, spiff_words};
+use super::error::{Excerpt, go_words, spiff_words};
 use super::{Execution, Source, Template, TemplateError, go, spiff};
 use crate::check::Severity;
 use crate::filesystem::{Filesystem, PathError, shown_path};
-use crate::functions::ClusterFunction;
 
 /// Finding about an execution.
 #[derive(Debug)]
@@ -114,7 +113,7 @@ impl Checker<'_> {
             let template = match parsed.get(text.as_bytes()) {
                 Ok(template) => template,
                 Err(error) => {
-                    self.add(Severity::Error, error.to_string(), place(error.line(), error.column()));
+                    self.add(Severity::Error, go_words(&error), place(error.line(), error.column()));
                     continue;
                 }
             };
@@ -178,15 +177,13 @@ impl Checker<'_> {
 /// Returns the words of features that are not built in a text: the byte of the first occurrence,
 /// and a warning.
 fn not_built(text: &str) -> impl Iterator<Item = (usize, String)> {
-    let functions = ClusterFunction::REMOTE.map(|function| (function.name(), "a call of the function fails"));
-    let container = (item_type::CONTAINER, "no deployer of Groundwork handles items of this type");
-    functions.into_iter().chain([container]).filter_map(|(word, effect)| {
-        let is_part = |c: char| c.is_alphanumeric() || "_-/.".contains(c);
-        let mut found = text.match_indices(word).filter(|(at, _)| {
-            !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
-        });
-        found.next().map(|(at, _)| (at, format!("{word} is not built yet: {effect}")))
-    })
+    const WORD: &str = item_type::CONTAINER;
+    let is_part = |c: char| c.is_alphanumeric() || "_-/.".contains(c);
+    let mut found = text.match_indices(WORD).filter(move |(at, _)| {
+        !text[..*at].ends_with(is_part) && !text[at + WORD.len()..].starts_with(is_part)
+    });
+    let effect = "no deployer of Groundwork handles items of this type";
+    found.next().map(|(at, _)| (at, format!("{WORD} is not built yet: {effect}"))).into_iter()
 }
 
 fn missing(function: &str, path: &str, error: &PathError) -> String {

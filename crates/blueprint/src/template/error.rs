@@ -170,15 +170,29 @@ pub(super) struct Place<'a> {
     pub(super) show_values: bool,
 }
 
+/// Functions that Landscaper has removed, each with the function to call instead.
+const REMOVED: [(&str, &str); 1] = [("resolve", "getResourceContent")];
+
+/// Returns the message of a Go template's error, with a hint about a removed function.
+pub(super) fn go_words(error: &groundwork_gotemplate::Error) -> String {
+    let mut words = error.to_string();
+    let removed = REMOVED.iter().find(|(name, _)| words.ends_with(&format!("function {name:?} not defined")));
+    if let Some((name, instead)) = removed {
+        let _ =
+            write!(words, "; Landscaper has removed {name}: call {instead} with a reference to the resource");
+    }
+    words
+}
+
 impl Place<'_> {
     /// Creates the error of a Go template: the engine's message, the template's lines and the
     /// input.
     pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
         let (place, error, broken) = match error {
-            go::RenderError::Parse(error) => (error.to_string().len(), error, None),
+            go::RenderError::Parse(error) => (go_words(error).len(), error, None),
             go::RenderError::Execute(error, broken) => (place_length(error), error, broken.as_ref()),
         };
-        let mut message = error.to_string();
+        let mut message = go_words(error);
         let mut place = place;
         if error.kind() == ErrorKind::Limit {
             // Landscaper has no limits, so its format does not apply. The name of the execution

@@ -128,7 +128,7 @@ fn functions() -> Functions {
     for function in ClusterFunction::ALL {
         functions.add(function.name(), Signature::variadic(&[], Type::Any), move |context, arguments| {
             let given = cluster_arguments(context, arguments)?;
-            let answer = function.call(&given, surroundings(context)?.functions.placeholders)?;
+            let answer = function.call(&given, &surroundings(context)?.functions.kubeconfigs)?;
             from_json(context, &answer)
         });
     }
@@ -268,9 +268,22 @@ fn cluster_arguments(context: &mut Context<'_>, arguments: &[Value]) -> Result<V
             && let Some(serde_json::Value::Object(members)) = context.to_json(value)?
         {
             *argument = Argument::Map(members);
+        } else if let Some(number) = number(value) {
+            *argument = Argument::Number(number);
         }
     }
     Ok(converted)
+}
+
+/// Returns a signed integer, or a float without its fraction, as Landscaper takes them.
+fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(kind, number) => (!kind.is_unsigned()).then_some(*number),
+        _ => value.as_integer().map_or_else(
+            || value.as_float().map(|number| number as i64),
+            |number| i64::try_from(number).ok(),
+        ),
+    }
 }
 
 /// Returns the optional descriptor and the pairs of texts.
@@ -287,7 +300,7 @@ fn selectors(context: &mut Context<'_>, arguments: &[Value]) -> Result<Vec<Argum
 fn texts(arguments: &[Value]) -> Vec<Argument> {
     let text = |argument: &Value| match argument.as_str() {
         Some(text) => Argument::Text(text.to_text().into_owned()),
-        None => Argument::Other,
+        None => Argument::Other(argument.type_name().to_owned()),
     };
     arguments.iter().map(text).collect()
 }

@@ -21,9 +21,9 @@ impl Engine<'_> {
         state: Option<&str>,
         guard: &Guard<'_>,
     ) -> Vec<Result<Output, TemplateError>> {
-        // The new engine has its own budget but the same deadline.
-        let engine = Engine::new(self.parsed, self.functions.clone(), self.capabilities, self.show_values);
+        let engine = self.repeated();
         let run = |others: Map<String, Value>| {
+            engine.kubeconfigs().begin();
             let mut changed = bindings.clone();
             for (name, _) in bindings.iter() {
                 if let Some(other) = others.get(name) {

@@ -130,9 +130,9 @@ fn add_functions(engine: Engine, functions: &HostFunctions) -> Engine {
             host(|_, given| Ok(Value::string(oci_reference(given)?[1].as_str()))),
         );
     for function in ClusterFunction::ALL {
-        let placeholders = functions.placeholders;
+        let kubeconfigs = functions.kubeconfigs.clone();
         let call = move |given: &[Value]| {
-            let answer = function.call(&arguments(given), placeholders)?;
+            let answer = function.call(&arguments(given), &kubeconfigs)?;
             Ok(Value::from_json(&answer))
         };
         engine = engine.with_function(function.name(), HostFunction::new(call));
@@ -168,13 +168,20 @@ fn references(given: &[Value]) -> Vec<Argument> {
 }
 
 fn arguments(given: &[Value]) -> Vec<Argument> {
+    let other = |name: &str| Argument::Other(name.to_owned());
     let argument = |value: &Value| match value {
         Value::String(text) => Argument::Text(text.to_string()),
         Value::Map(_) => match value.to_json() {
             serde_json::Value::Object(members) => Argument::Map(members),
-            _ => Argument::Other,
+            _ => other("map"),
         },
-        _ => Argument::Other,
+        Value::Int(number) | Value::Data(number) => Argument::Number(*number),
+        // Go's conversion drops the fraction too.
+        Value::Float(number) => Argument::Number(*number as i64),
+        Value::Nil => other("<nil>"),
+        Value::Bool(_) => other("bool"),
+        Value::List(_) => other("[]interface {}"),
+        _ => other("an expression"),
     };
     given.iter().map(argument).collect()
 }

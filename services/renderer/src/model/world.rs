@@ -295,7 +295,7 @@ impl World {
         let renderers =
             Renderers::here(Kept::new(&self.telemetry.metrics), groundwork_budget::TemplateLimits::default());
         let journal = Journal::start(&self.bus, SERVICE, &self.telemetry);
-        let renderings = Renderings { components: None, renderers };
+        let renderings = Renderings { components: None, clusters: None, renderers };
         let handler: Arc<dyn Handler> =
             Arc::new(Installations::new(renderings, Changes::default(), journal, None));
         let handler = match self.rule {

@@ -1,26 +1,58 @@
 //! Answers of the service to the questions of its workers. A question is untrusted input too: the
-//! resolver decides whether the Installation of the job may read the component.
+//! resolver decides whether the Installation of the job may read the component, and a kubeconfig is
+//! always for a Target of the job's namespace.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use groundwork_blueprint::KubeconfigRequest;
 use groundwork_component::{Access, RepositoryError};
 use groundwork_proto::resolver::v1::Planning;
 use groundwork_sandbox::{Host, pack, unpack};
 
-use super::repositories::{Answer, Question};
+use super::Question;
+use super::clusters::ClusterAnswer;
+use super::repositories::{Answer, ComponentQuestion};
+use crate::clusters::RemoteClusters;
 use crate::components::{Components, RemoteRepositories, ResolverErrors};
 
-impl Host for RemoteRepositories {
+/// Host for the worker of a job, or of a call about one Installation.
+#[derive(Default)]
+pub(crate) struct JobHost {
+    /// Source of components; `None` if the Installation names none.
+    pub(crate) repositories: Option<RemoteRepositories>,
+    /// Source of kubeconfigs; `None` for a call, and if no deployer is configured.
+    pub(crate) clusters: Option<RemoteClusters>,
+}
+
+impl Host for JobHost {
     fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
         Box::pin(async move {
-            let (answer, bytes) = match unpack(&question) {
-                Ok((question, _)) => answer(self, question).await,
-                Err(error) => failed(String::new(), error.to_string()),
+            let (answer, bytes) = match (unpack(&question), &self.repositories) {
+                (Ok((Question::Kubeconfig(request), _)), _) => return self.kubeconfig(request).await,
+                (Ok((Question::Component(question), _)), Some(own)) => answer(own, question).await,
+                (Ok((Question::Component(question), _)), None) => {
+                    failed(question.address(), "the Installation names no component".to_owned())
+                }
+                (Err(error), _) => failed(String::new(), error.to_string()),
             };
             pack(&answer, &bytes).unwrap_or_default()
         })
+    }
+}
+
+impl JobHost {
+    async fn kubeconfig(&self, request: KubeconfigRequest) -> Vec<u8> {
+        let issued = match &self.clusters {
+            Some(clusters) => clusters.kubeconfig(request).await,
+            None => Err("no deployer is configured (--deployer)".to_owned()),
+        };
+        let packed = match issued {
+            Ok((kubeconfig, expiration)) => pack(&ClusterAnswer::Issued { expiration }, &kubeconfig),
+            Err(problem) => pack(&ClusterAnswer::Failed(problem), &[]),
+        };
+        packed.unwrap_or_default()
     }
 }
 
@@ -37,8 +69,11 @@ pub(crate) struct PlannedRepositories {
 impl Host for PlannedRepositories {
     fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
         Box::pin(async move {
-            let (answer, bytes) = match unpack::<Question>(&question) {
-                Ok((question, _)) => self.of_plan(question).await,
+            let (answer, bytes) = match unpack(&question) {
+                Ok((Question::Component(question), _)) => self.of_plan(question).await,
+                Ok((Question::Kubeconfig(_), _)) => {
+                    failed(String::new(), "a plan gets no kubeconfigs".to_owned())
+                }
                 Err(error) => failed(String::new(), error.to_string()),
             };
             pack(&answer, &bytes).unwrap_or_default()
@@ -47,8 +82,8 @@ impl Host for PlannedRepositories {
 }
 
 impl PlannedRepositories {
-    async fn of_plan(&self, question: Question) -> (Answer, Vec<u8>) {
-        let address = || format!("{}:{}", question.name, question.version);
+    async fn of_plan(&self, question: ComponentQuestion) -> (Answer, Vec<u8>) {
+        let address = || question.address();
         let Some(components) = &self.components else {
             return failed(address(), "no resolver is configured (--resolver)".to_owned());
         };
@@ -61,8 +96,8 @@ impl PlannedRepositories {
     }
 }
 
-async fn answer(repositories: &RemoteRepositories, question: Question) -> (Answer, Vec<u8>) {
-    let Question { context, name, version, access, planned: _ } = question;
+async fn answer(repositories: &RemoteRepositories, question: ComponentQuestion) -> (Answer, Vec<u8>) {
+    let ComponentQuestion { context, name, version, access, planned: _ } = question;
     let found = match access {
         None => {
             let descriptor = repositories.descriptor(context, &name, &version).await;

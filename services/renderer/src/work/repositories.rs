@@ -9,9 +9,11 @@ use groundwork_sandbox::{Connection, pack, unpack};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Question of a worker.
+use super::Question;
+
+/// Question about a component.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Question {
+pub(super) struct ComponentQuestion {
     /// Repository context as JSON.
     pub(super) context: String,
     pub(super) name: String,
@@ -20,6 +22,13 @@ pub(super) struct Question {
     pub(super) access: Option<Value>,
     /// Installations of a plan; `None` for a job, which asks for its own Installation.
     pub(super) planned: Option<Planned>,
+}
+
+impl ComponentQuestion {
+    /// Returns the component version for messages.
+    pub(super) fn address(&self) -> String {
+        format!("{}:{}", self.name, self.version)
+    }
 }
 
 /// Installations that a plan would apply.
@@ -79,13 +88,13 @@ impl AskedRepository {
     ) -> Result<Option<(String, Vec<u8>)>, RepositoryError> {
         let unreadable =
             |cause: String| RepositoryError::Unreadable { address: format!("{name}:{version}"), cause };
-        let question = Question {
+        let question = Question::Component(ComponentQuestion {
             context: self.context.clone(),
             name: name.to_owned(),
             version: version.to_owned(),
             access,
             planned: self.planned.clone(),
-        };
+        });
         let question = pack(&question, &[]).map_err(|error| unreadable(error.to_string()))?;
         // If the service is gone, this error does not matter: the worker ends when it sends its
         // result.

@@ -1,6 +1,8 @@
 //! Worker process of the renderer: receives tasks and sends results.
 
-use groundwork_blueprint::Capabilities;
+use std::sync::Arc;
+
+use groundwork_blueprint::{Capabilities, TemplateLimits};
 use groundwork_component::Repositories;
 use groundwork_lifecycle::{Inputs, UnreadStates, complete, prepare};
 use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
@@ -10,6 +12,7 @@ use prost::{DecodeError, Message};
 use serde::Serialize;
 use tonic::Status;
 
+use super::clusters::AskedClusters;
 use super::planning::PlanEnd;
 use super::repositories::{AskedRepositories, AskedSources};
 use super::{CallEnd, Kind, Material, Namespaces, Progress, RenderEnd, Reply, Task, Unplanned};
@@ -20,6 +23,7 @@ use crate::{calls, inputs};
 pub(crate) fn serve(connection: &Connection) {
     let worker = Worker {
         asked: AskedRepositories(connection.clone()),
+        clusters: Arc::new(AskedClusters(connection.clone())),
         sources: AskedSources(connection.clone()),
         nowhere: RepositoryMap::empty("the resolver's repositories.yaml"),
         blueprints: Blueprints::default(),
@@ -29,6 +33,7 @@ pub(crate) fn serve(connection: &Connection) {
 
 struct Worker {
     asked: AskedRepositories,
+    clusters: Arc<AskedClusters>,
     sources: AskedSources,
     nowhere: RepositoryMap,
     /// Cache of blueprints, shared by the tasks of this worker.
@@ -41,7 +46,7 @@ impl Worker {
         Task { kind, limits, material, landscape }: Task<Material, Namespaces>,
         request: &[u8],
     ) -> Vec<u8> {
-        let capabilities = &inputs::capabilities(limits);
+        let capabilities = &self.capabilities(kind, limits, material.as_ref());
         match (kind, &material) {
             (Kind::Prepare, Some(material)) => {
                 self.reply(self.with_inputs(material, capabilities, prepare), &[])
@@ -73,6 +78,21 @@ impl Worker {
                 self.with_inputs(material, capabilities, |inputs| calls::exports_named(&request, inputs))
             }),
         }
+    }
+
+    /// Returns the capabilities of templates. Only a job gets new kubeconfigs. Calls get those that
+    /// the last job has kept, and placeholders.
+    fn capabilities(&self, kind: Kind, limits: TemplateLimits, material: Option<&Material>) -> Capabilities {
+        let capabilities = inputs::capabilities(limits);
+        let capabilities = match (kind, material) {
+            (Kind::Prepare | Kind::Complete, Some(Material { has_clusters: true, .. })) => {
+                let issuer: Arc<AskedClusters> = Arc::clone(&self.clusters);
+                capabilities.with_issuer(issuer)
+            }
+            (Kind::Prepare | Kind::Complete, _) => capabilities,
+            _ => capabilities.with_placeholders(),
+        };
+        capabilities.with_imports(material.map_or("", |material| &material.imports_hash))
     }
 
     /// Computes the answer to a call.

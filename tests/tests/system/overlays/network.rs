@@ -83,6 +83,7 @@ pub(super) fn check(policies: &Policies, workloads: &[Workload]) -> Result<()> {
                 let needed = match (name.as_str(), short(to).as_str(), port) {
                     ("nats", "nats", 6222)
                     | ("renderer" | "console", "resolver", 8080)
+                    | ("renderer", "deployer" | "deployer-manifest" | "deployer-helm", 8080)
                     | ("console", "renderer" | "variant", 8080)
                     | ("variant", "watcher", 8080) => true,
                     (_, "nats", 4222) => !is_bus,

@@ -9,7 +9,7 @@ use crate::bindings::Bindings;
 use crate::capabilities::Capabilities;
 use crate::components::Components;
 use crate::filesystem::Filesystem;
-use crate::functions::HostFunctions;
+use crate::functions::{HostFunctions, Kubeconfigs};
 use crate::testing::{components, yaml};
 
 const FILES: [(&str, &str); 9] = [
@@ -68,8 +68,11 @@ fn both_versions() -> (Components, Components) {
 
 /// Returns the output text of a template, before it is parsed as YAML.
 fn text_with(components: &Components, template: &str, given: &Json) -> Result<String, String> {
-    let functions =
-        HostFunctions { files: Arc::new(tree()), components: components.clone(), placeholders: false };
+    let functions = HostFunctions {
+        files: Arc::new(tree()),
+        components: components.clone(),
+        kubeconfigs: Kubeconfigs::default(),
+    };
     let mut bindings = Bindings::default();
     for (name, value) in given.as_object().unwrap() {
         bindings.bind(Box::leak(name.clone().into_boxed_str()), value);

@@ -14,7 +14,6 @@ use crate::machine::metadata::has_finalizer;
 use crate::machine::step::{MOST_WRITES, Moment, Next, write_some};
 use crate::machine::tree::{Known, Templates, Tree};
 use crate::objects;
-use crate::ownership::{Ownership, ownership, take_over};
 use crate::phase::Phase;
 use crate::protocol::{self, HasJob as _};
 use crate::reason::Reason;
@@ -160,10 +159,7 @@ fn update_item(
     execution: &Execution,
     moment: &Moment,
 ) -> Option<DeployItem> {
-    let mut updated = found.clone();
-    if ownership(&found.metadata, execution) == Ownership::Left {
-        take_over(&mut updated.metadata, wanted.metadata.owner_references.as_deref());
-    }
+    let mut updated = objects::taken_over(found, execution).unwrap_or_else(|| found.clone());
     // Labels and annotations are merged, so those of other clients stay.
     updated.metadata.labels.get_or_insert_default().extend(wanted.metadata.labels.unwrap_or_default());
     let annotations = updated.metadata.annotations.get_or_insert_default();

@@ -24,7 +24,6 @@ use super::step::{Moment, Next, Read, write};
 use super::tree::{Known, Tree};
 use crate::error::OperationError;
 use crate::objects;
-use crate::ownership::{Ownership, ownership, take_over};
 use crate::phase::Phase;
 use crate::protocol::{self, HasJob as _, started};
 use crate::reason::Reason;
@@ -171,19 +170,16 @@ pub(super) fn updated(
     // Without the finalizer, a deletion of the Execution would leave its items without an owner
     // (`installations.md` 1.6).
     let is_held = has_finalizer(&found.metadata);
-    let is_left = ownership(&found.metadata, installation) == Ownership::Left;
+    let taken = objects::taken_over(found, installation);
     if same_items
         && found.spec.context() == wanted.spec.context()
         && annotations == wanted_annotations
         && is_held
-        && !is_left
+        && taken.is_none()
     {
         return None;
     }
-    let mut updated = found.clone();
-    if is_left {
-        take_over(&mut updated.metadata, wanted.metadata.owner_references.as_deref());
-    }
+    let mut updated = taken.unwrap_or_else(|| found.clone());
     if !is_held {
         updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
     }

@@ -10,7 +10,7 @@ use crate::machine::status::Draft;
 use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
 use crate::phase::Phase;
-use crate::prepare::Completion;
+use crate::prepare::{Completion, VALIDATE_EXPORT};
 use crate::protocol::HasJob as _;
 use crate::reason::Reason;
 
@@ -46,7 +46,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
             step
         }
         None if exports_nothing && (tree.imports_hash.is_some() || !has_imports(installation)) => {
-            succeeded(installation, moment)
+            succeeded(installation, None, moment)
         }
         None if exports_nothing => Next::HashImports,
         None if tree.execution.is_unread() => Next::Read(Read::Execution),
@@ -102,12 +102,16 @@ fn write_exports(
     if let Some(error) = &completion.error {
         return fail(installation, moment, error, &[]);
     }
-    succeeded(installation, moment)
+    succeeded(installation, completion.valueless_exports.as_ref(), moment)
 }
 
 /// Ends the job. As in Landscaper, the condition is set even if there is nothing to export.
-fn succeeded(installation: &Installation, moment: &Moment) -> Next {
+fn succeeded(installation: &Installation, valueless: Option<&ConditionUpdate>, moment: &Moment) -> Next {
     let message = "Exports successfully created";
     let created = ConditionUpdate::new("CreateExports", true, "DataObjectsCreated", message);
-    status(Draft::of(installation, &moment.now).finish(Phase::Succeeded).conditions([&created]))
+    let draft = Draft::of(installation, &moment.now).finish(Phase::Succeeded).conditions([&created]);
+    status(match valueless {
+        Some(update) => draft.conditions([update]),
+        None => draft.without(&[VALIDATE_EXPORT.into()]),
+    })
 }

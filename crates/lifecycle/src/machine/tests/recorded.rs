@@ -68,3 +68,34 @@ fn messages_about_predecessors_name_landscapers_reason() {
     let start = "init/AllPredecessorsSucceeded: Op: NotCompletedDependents - Reason: NotCompletedDependents - Message: ";
     assert!(nested.error_of(&web).starts_with(start), "{}", nested.told());
 }
+
+/// `blueprints.md` 8.3: the job succeeds, and the status names the exports until they have a value.
+#[test]
+fn exports_without_a_value_are_in_the_status() {
+    let with = |declared: &str, exports: &str| {
+        let blueprint = format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\nexports:\n{declared}exportExecutions:\n\
+             - {{name: e, type: GoTemplate, template: 'exports: {exports}'}}\n"
+        );
+        let mut installation = installation(&[], &json!({}));
+        installation["spec"]["blueprint"]["inline"]["filesystem"]["blueprint.yaml"] = json!(blueprint);
+        installation
+    };
+    let declared = "- {name: one, type: data, schema: {}}\n- {name: two, type: data, schema: {}}\n";
+    let mut cluster = Cluster::new(with(declared, "{one: 1}"));
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.told());
+    assert_eq!(condition(&cluster, "server", "ValidateExport"), is("False", "ExportsWithoutValue"));
+    let conditions = &cluster.server().status.as_ref().unwrap().conditions;
+    let found = conditions.iter().find(|condition| condition.type_ == "ValidateExport").unwrap();
+    assert!(found.message.ends_with(": two"), "{}", found.message);
+    cluster.change_spec(with(declared, "{one: 1, two: 2}"));
+    cluster.run(None);
+    assert_eq!(condition(&cluster, "server", "ValidateExport"), None);
+    cluster.change_spec(with(declared, "{}"));
+    cluster.run(None);
+    assert_eq!(condition(&cluster, "server", "ValidateExport"), is("False", "ExportsWithoutValue"));
+    cluster.change_spec(installation(&["a"], &json!({})));
+    cluster.run(None);
+    assert_eq!(condition(&cluster, "server", "ValidateExport"), None);
+}
