@@ -71,11 +71,12 @@ pub async fn install_crds(client: Client) -> Result<()> {
     install(client, installed_crds()).await
 }
 
-/// Applies our CRDs except PackageRevision, which a Porch server serves.
+/// Applies our CRDs except PackageRevision, which an aggregated API serves. Elsewhere the
+/// definition stands for any server of that kind.
 ///
 /// # Errors
 /// Fails if the API server rejects a CRD.
-pub(crate) async fn install_crds_beside_porch(client: Client) -> Result<()> {
+pub(crate) async fn install_crds_beside_api(client: Client) -> Result<()> {
     install(client, &crds()).await
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode};
@@ -14,8 +14,7 @@ use kube::Client;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// Maximum size of a body in bytes. Requests to the API server are small, and so are its answers to
-/// services.
+/// Maximum size of a request in bytes.
 const LIMIT: usize = 64 * 1024 * 1024;
 /// One of so many writes is disturbed.
 const EVERY: usize = 7;
@@ -182,8 +181,8 @@ pub async fn forward(client: &Client, request: Request) -> Response {
     match client.send(request).await {
         Ok(answer) => {
             let (parts, body) = answer.into_parts();
-            let body: Bytes = to_bytes(Body::new(body), LIMIT).await.unwrap_or_default();
-            let mut response = Response::new(Body::from(body));
+            // The body of a watch has no end, so it is passed on as it comes.
+            let mut response = Response::new(Body::new(body));
             *response.status_mut() = parts.status;
             if let Some(value) = parts.headers.get("content-type") {
                 response.headers_mut().insert("content-type", value.clone());

@@ -11,7 +11,7 @@ use groundwork_testkit::{Audit, ControlPlane, ControlPlaneOptions, Nats, Program
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{install_crds, install_crds_beside_porch};
+use crate::cluster::{install_crds, install_crds_beside_api};
 use crate::manifests::workspace;
 use crate::porch::PorchServer;
 use crate::proxy::Proxy;
@@ -120,12 +120,12 @@ impl System {
             owner_references_permission: true,
         })
         .await?;
-        match &options.porch {
-            None => install_crds(plane.client().await?).await?,
-            Some(porch) => {
-                install_crds_beside_porch(plane.client().await?).await?;
-                porch.register(&plane.client().await?).await?;
-            }
+        match options.package_store.is_some() || options.porch.is_some() {
+            true => install_crds_beside_api(plane.client().await?).await?,
+            false => install_crds(plane.client().await?).await?,
+        }
+        if let Some(porch) = &options.porch {
+            porch.register(&plane.client().await?).await?;
         }
         plane.start_controller_manager()?;
         if options.namespaces.is_empty() {
@@ -143,6 +143,7 @@ impl System {
             if options.package_store.is_some() {
                 apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
                 apply_file(&plane, "k8s/components/package-store/admission.yaml")?;
+                apply_file(&plane, "k8s/components/package-store-outside/rights.yaml")?;
                 apply_file(&plane, "k8s/components/follow-tags/rights.yaml")?;
             }
             if options.porch.is_some() {
@@ -265,6 +266,7 @@ impl System {
         if let ("variant", Some(folder)) = (service, &self.options.package_store) {
             // Each replica of the variant service needs clones of its own.
             command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
+            command.env("GROUNDWORK_PACKAGE_API_SERVICE", format!("{NAMESPACE}/groundwork-package-api"));
             command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
         }
         if service == "variant" && self.options.porch.is_some() {

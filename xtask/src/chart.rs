@@ -11,7 +11,7 @@ const CHART: &str = "charts/groundwork";
 const HEADER: &str = "# Copied from k8s/ by `cargo xtask crds`. Do not edit.\n";
 
 /// Folders below `k8s`, each with the folder of the chart for its copies.
-const FOLDERS: [(&str, &str); 15] = [
+const FOLDERS: [(&str, &str); 14] = [
     ("crds", "crds"),
     ("base", "files/base"),
     ("admission", "files/admission"),
@@ -23,7 +23,6 @@ const FOLDERS: [(&str, &str); 15] = [
     ("components/deployer-tls", "files/deployer-tls"),
     ("components/target-sync", "files/target-sync"),
     ("components/package-store", "files/package-store"),
-    ("components/packagerevisions", "files/packagerevisions"),
     ("components/porch", "files/porch"),
     ("components/console", "files/console"),
     ("components/observability", "files/observability"),

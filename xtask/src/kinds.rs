@@ -23,7 +23,7 @@ const COLUMNS: usize = 120;
 /// Number of fields from which on a page lists the same object only once.
 const WORTH_A_REFERENCE: usize = 3;
 /// Chapters that hold the rules of the kinds, and the headings of their sections.
-const RULES: [(&str, &str, &str); 15] = [
+const RULES: [(&str, &str, &str); 16] = [
     ("Installation", "installations.md", "1.1 Installation"),
     ("Execution", "installations.md", "1.2 Execution"),
     ("DeployItem", "installations.md", "1.3 DeployItem"),
@@ -39,6 +39,7 @@ const RULES: [(&str, &str, &str); 15] = [
     ("Repository", "packagevariants.md", "1.4 Repository"),
     ("PackageRevision", "packagevariants.md", "1.5 PackageRevision (v1alpha1)"),
     ("PackageRevisionSet", "packagevariants.md", "12.3 PackageRevisionSet [F]"),
+    ("RevisionRecord", "packagevariants.md", "6.14 The API of the package store [O]"),
 ];
 
 /// Returns the pages of definitions and their index, each with its path below the workspace.

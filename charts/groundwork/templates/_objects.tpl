@@ -27,7 +27,7 @@
 {{- end -}}
 
 {{- /* A strategic merge patch of a workload, as far as the overlays use any: replicas, what pods have, and of the first container
-       variables and mounts. Takes `object` and `patch`, and changes `object`. */ -}}
+       variables, mounts and ports. Takes `object` and `patch`, and changes `object`. */ -}}
 {{- define "groundwork.patch" -}}
 {{- if hasKey .patch.spec "replicas" }}{{ $_ := set .object.spec "replicas" .patch.spec.replicas }}{{ end -}}
 {{- $pod := .object.spec.template.spec -}}
@@ -45,6 +45,10 @@
 {{- with (first $patch.containers).volumeMounts -}}
 {{- $mounts := include "groundwork.listed" (dict "into" ($container.volumeMounts | default list) "list" . "key" "mountPath") | fromYaml -}}
 {{- $_ := set $container "volumeMounts" $mounts.list -}}
+{{- end -}}
+{{- with (first $patch.containers).ports -}}
+{{- $ports := include "groundwork.listed" (dict "into" ($container.ports | default list) "list" . "key" "name") | fromYaml -}}
+{{- $_ := set $container "ports" $ports.list -}}
 {{- end -}}
 {{- end -}}
 

@@ -28,6 +28,8 @@ const FOREIGN: [&str; 6] = [
     "environments",
     "componentoverwrites",
 ];
+/// Service of the package store, which serves the same API.
+const PACKAGE_API: &str = "groundwork-package-api";
 /// Annotation of Nephio's approval controller.
 const POLICY: &str = "approval.nephio.org/policy";
 /// Names that a finding lists; the others are counted.
@@ -125,6 +127,9 @@ impl<'a> From<&'a MutatingWebhookConfiguration> for Webhooks<'a> {
 /// Returns the finding about the APIService of a Porch server.
 pub(super) fn api_service(found: &APIService) -> Option<Finding> {
     let service = found.spec.as_ref()?.service.as_ref()?;
+    if service.name.as_deref() == Some(PACKAGE_API) {
+        return None;
+    }
     let conditions = found.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let is_available =
         conditions.into_iter().any(|condition| condition.type_ == "Available" && condition.status == "True");

@@ -1,5 +1,5 @@
-//! Decisions about package revisions on a Porch server (`packagevariants.md` 6.5, 6.13), with the
-//! user's permissions. The server answers when the work is done, so no command has to poll.
+//! Decisions about package revisions (`packagevariants.md` 6.5, 6.13), with the user's permissions.
+//! The server answers when the work is done, so no command has to poll.
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{Lifecycle, ResourceExt as _};
@@ -9,15 +9,15 @@ use super::revisions::{ATTEMPTS, Step, Verb, contended, missing};
 use crate::live::{Cluster, LiveError};
 use crate::terminal::shown;
 
-/// Porch server of a cluster.
+/// Server of the package revisions of a cluster: a Porch server, or our package store.
 pub(super) struct Server(Porch);
 
 impl Server {
-    /// Returns the server if it serves the package revisions of the cluster.
+    /// Returns the server.
     ///
     /// # Errors
-    /// The check whether Porch serves package revisions fails.
-    pub(super) async fn of(cluster: &Cluster) -> Result<Option<Self>, LiveError> {
+    /// No server serves package revisions, or the API server does not tell.
+    pub(super) async fn of(cluster: &Cluster) -> Result<Self, LiveError> {
         let porch = Porch::new(cluster.client.clone());
         let is_served = porch.is_served().await.map_err(|error| {
             let text = format!(
@@ -26,7 +26,8 @@ impl Server {
             );
             LiveError::Refused(text)
         })?;
-        Ok(is_served.then_some(Self(porch)))
+        let nobody = "no server serves package revisions in this cluster: start Groundwork with a package store, or install Porch";
+        if is_served { Ok(Self(porch)) } else { Err(LiveError::Refused(nobody.to_owned())) }
     }
 
     /// Reads a revision with everything that the server has about it.

@@ -1,15 +1,13 @@
 //! Package revisions of a cluster: lists them, and takes decisions about them (`packagevariants.md`
-//! 6.5, 6.14), with the user's permissions.
+//! 6.5, 6.13), with the user's permissions.
 
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use groundwork_api::metadata::{annotation, label};
+use groundwork_api::metadata::label;
 use groundwork_api::{self as api, Lifecycle, PackageRevision, Repository, ResourceExt as _};
-use groundwork_controller::ApiError;
 use groundwork_fleet::is_made_of;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 use super::porch::Server;
@@ -21,8 +19,6 @@ use crate::terminal::{aligned, shown};
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Pause between two checks whether the store has done a step.
-const POLL: Duration = Duration::from_millis(200);
 /// Default time for the store to do a step.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Attempts at a change after conflicts with other writers.
@@ -200,10 +196,9 @@ fn lifecycle(text: &str) -> Result<Lifecycle, String> {
     found.ok_or_else(|| format!("one of {} is expected", Lifecycle::ALL.map(Lifecycle::as_str).join(", ")))
 }
 
-/// Returns the stage of a revision: the one in git, where a store reports it.
+/// Returns the stage of a revision.
 pub(super) fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
-    let told = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
-    told.and_then(|told| lifecycle(told).ok()).or_else(|| revision.spec.lifecycle())
+    revision.spec.lifecycle()
 }
 
 /// Lists revisions.
@@ -325,10 +320,8 @@ pub(super) fn get(arguments: &GetArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("packages get").await?;
         let namespace = namespace(&cluster, &arguments.namespace);
-        let object = match Server::of(&cluster).await? {
-            Some(server) => server.revision(&namespace, &arguments.name).await?.as_json().clone(),
-            None => json!(revision(&cluster, &namespace, &arguments.name).await?),
-        };
+        let server = Server::of(&cluster).await?;
+        let object = server.revision(&namespace, &arguments.name).await?.as_json().clone();
         Ok(stdout::write(&match arguments.output {
             GetFormat::Json => format!("{object:#}\n"),
             GetFormat::Yaml => groundwork_yaml::to_string(&object),
@@ -338,11 +331,6 @@ pub(super) fn get(arguments: &GetArguments) -> Ending {
 
 pub(super) fn namespace(cluster: &Cluster, given: &NamespaceArgument) -> String {
     given.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned())
-}
-
-async fn revision(cluster: &Cluster, namespace: &str, name: &str) -> Result<PackageRevision, LiveError> {
-    let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
-    found.ok_or_else(|| missing(namespace, name))
 }
 
 /// Returns the error that a revision does not exist.
@@ -371,13 +359,7 @@ pub(super) async fn change_all(
     let server = Server::of(cluster).await?;
     let mut ending = Ending::Rendered;
     for name in names {
-        let deciding = async {
-            match &server {
-                Some(server) => server.decide(namespace, name, verb).await,
-                None => decide(cluster, namespace, name, verb).await,
-            }
-        };
-        match tokio::time::timeout(timeout, deciding).await {
+        match tokio::time::timeout(timeout, server.decide(namespace, name, verb)).await {
             Ok(Ok(done)) => drop(stdout::write(&format!("{name} {done}\n"))),
             Ok(Err(error)) => {
                 diagnostic::print(&[Diagnostic::error(format!("{name}: {error}"))]);
@@ -395,82 +377,9 @@ pub(super) async fn change_all(
     Ok(ending)
 }
 
-/// Takes a decision about a revision of our own store, and returns the result for the user.
-async fn decide(
-    cluster: &Cluster,
-    namespace: &str,
-    name: &str,
-    verb: Verb,
-) -> Result<&'static str, LiveError> {
-    for _ in 0..ATTEMPTS {
-        let mut found = revision(cluster, namespace, name).await?;
-        let Some(stage) = stage(&found) else {
-            return Err(LiveError::Refused("the package revision has no lifecycle".to_owned()));
-        };
-        let step = verb.step(&found, stage)?;
-        let result = match step {
-            Step::Nothing => return Ok(stage.as_str()),
-            Step::Delete => {
-                let (uid, version) = (found.uid(), found.resource_version());
-                cluster
-                    .objects
-                    .delete::<PackageRevision>(namespace, name, uid.as_deref(), version.as_deref())
-                    .await
-                    .map(drop)
-            }
-            Step::Move(to) => {
-                found.spec.lifecycle = Some(to.as_str().to_owned());
-                if verb == Verb::Approve {
-                    // The store uses this user as the author of the commit that publishes the
-                    // revision.
-                    let user = user(cluster).await?;
-                    found.annotations_mut().insert(annotation::APPROVED_BY.to_owned(), user);
-                }
-                cluster.objects.replace(&found).await.map(drop)
-            }
-        };
-        match result {
-            Ok(()) => return done(cluster, namespace, name, step).await,
-            Err(ApiError::Conflict(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(contended())
-}
-
 /// Returns the error that another writer changed the revision during every attempt.
 pub(super) fn contended() -> LiveError {
     LiveError::Refused("other clients changed the package revision during each attempt: try again".to_owned())
-}
-
-/// Waits until the store has done a step, or has refused it.
-async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Result<&'static str, LiveError> {
-    loop {
-        let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
-        match (found, step) {
-            (None, Step::Delete) => return Ok("deleted"),
-            (None, _) => {
-                return Err(LiveError::Refused(
-                    "the package revision was deleted in the meantime".to_owned(),
-                ));
-            }
-            (Some(found), Step::Move(to)) => {
-                if stage(&found) == Some(to) {
-                    return Ok(to.as_str());
-                }
-                let status = found.status.clone().unwrap_or_default();
-                let is_answered = status.observed_generation >= found.metadata.generation;
-                // The store refuses by resetting the spec, with the reason in the status.
-                if let Some(why) =
-                    status.message.filter(|_| is_answered && found.spec.lifecycle() != Some(to))
-                {
-                    return Err(LiveError::Refused(why));
-                }
-            }
-            (Some(_), Step::Delete | Step::Nothing) => {}
-        }
-        tokio::time::sleep(POLL).await;
-    }
 }
 
 /// Returns what the objects say about a step that the store has not done: the revision's message,
@@ -493,17 +402,6 @@ async fn obstacles(cluster: &Cluster, namespace: &str, name: &str) -> String {
         }
     }
     text
-}
-
-/// Returns the name that the API server has for the user.
-async fn user(cluster: &Cluster) -> Result<String, LiveError> {
-    let reviews: Api<SelfSubjectReview> = Api::all(cluster.client.clone());
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-    let review = review.map_err(|error| {
-        let problem = groundwork_telemetry::innermost_cause(&error);
-        LiveError::Refused(format!("cannot ask the API server who you are: {problem}"))
-    })?;
-    Ok(review.status.and_then(|status| status.user_info?.username).unwrap_or_default())
 }
 
 #[cfg(test)]

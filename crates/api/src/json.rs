@@ -133,6 +133,12 @@ impl<T> List<T> {
         Self(None)
     }
 
+    /// Creates a list that is absent if it is empty.
+    pub fn unless_empty(elements: impl IntoIterator<Item = T>) -> Self {
+        let elements = Vec::from_iter(elements);
+        Self((!elements.is_empty()).then_some(elements))
+    }
+
     /// Appends an element.
     pub fn push(&mut self, element: T) {
         self.to_mut().push(element);
@@ -253,6 +259,11 @@ impl<V> Map<V> {
     /// Creates an absent map.
     pub const fn absent() -> Self {
         Self(None)
+    }
+
+    /// Creates a map that is absent if it is empty.
+    pub fn unless_empty(entries: BTreeMap<String, V>) -> Self {
+        Self((!entries.is_empty()).then_some(entries))
     }
 
     /// Returns the entries if the map is present.

@@ -32,6 +32,28 @@ pub(crate) fn embedded_object(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Returns the schema of owner references as Kubernetes defines them.
+pub(crate) fn owner_references(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["apiVersion", "kind", "name", "uid"],
+            "properties": {
+                "apiVersion": {"type": "string", "description": "Group and version of the owner."},
+                "kind": {"type": "string", "description": "Kind of the owner."},
+                "name": {"type": "string", "description": "Name of the owner."},
+                "uid": {"type": "string", "description": "UID of the owner."},
+                "controller": {"type": "boolean", "description": "True if the owner is the managing controller."},
+                "blockOwnerDeletion": {
+                    "type": "boolean",
+                    "description": "True if the owner cannot be deleted in the foreground before this object.",
+                },
+            },
+        },
+    })
+}
+
 /// Returns the schema of bytes in base64.
 pub(crate) fn bytes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "byte"})

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use groundwork_api::{crds, package_revision_crd};
+use groundwork_api::crds;
 use groundwork_telemetry::innermost_cause;
 use groundwork_yaml::{Node, Options};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -72,7 +72,7 @@ const MANIFESTS: [(&str, &str); 17] = [
 ];
 
 /// Additional manifests of a package store.
-const PACKAGE_STORE: [(&str, &str); 2] = [
+const PACKAGE_STORE: [(&str, &str); 3] = [
     (
         "components/package-store/rights.yaml",
         include_str!("../../../k8s/components/package-store/rights.yaml"),
@@ -80,6 +80,10 @@ const PACKAGE_STORE: [(&str, &str); 2] = [
     (
         "components/package-store/admission.yaml",
         include_str!("../../../k8s/components/package-store/admission.yaml"),
+    ),
+    (
+        "components/package-store-outside/rights.yaml",
+        include_str!("../../../k8s/components/package-store-outside/rights.yaml"),
     ),
 ];
 
@@ -150,8 +154,7 @@ async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), B
 }
 
 async fn apply_all(client: &Client, has_package_store: bool) -> Result<(), BootstrapError> {
-    let mut kinds = crds();
-    kinds.push(package_revision_crd());
+    let kinds = crds();
     for kind in &kinds {
         let value = serde_json::to_value(kind)
             .map_err(|error| BootstrapError::Manifest { what: "a CRD", reason: error.to_string() })?;
@@ -247,13 +250,14 @@ mod tests {
             "components/target-sync",
             "components/target-sync-with-deployer",
             "components/package-store",
+            "components/package-store-outside",
         ];
         for folder in ["base", "admission"].into_iter().chain(components) {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
                 // compose.yaml starts the programs and has its own networks, so these files are not
                 // applied.
-                let others = ["kustomization.yaml", "workload.yaml", "network.yaml"];
+                let others = ["kustomization.yaml", "workload.yaml", "network.yaml", "service.yaml"];
                 if name.ends_with(".yaml") && !others.contains(&name.as_str()) {
                     found.push(format!("{folder}/{name}"));
                 }

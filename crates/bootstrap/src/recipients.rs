@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::files::{self, Owner};
 use crate::kubeconfig::{Login, kubeconfig};
-use crate::state::{ADMIN, CONTROLLER_MANAGER, Etcd, State};
+use crate::state::{ADMIN, CONTROLLER_MANAGER, Etcd, FrontProxy, State};
 use crate::{BootstrapError, CredentialsArguments, Id, NAMESPACE, SERVICES};
 use crate::{host, nats};
 
@@ -43,6 +43,8 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
     let config =
         |login: &Login<'_>, namespace| kubeconfig(&arguments.api_server, &state.authority, login, namespace);
     let etcd = |part: fn(&Etcd) -> &String| state.etcd.as_ref().map(part).cloned().unwrap_or_default();
+    let proxy =
+        |part: fn(&FrontProxy) -> &String| state.front_proxy.as_ref().map(part).cloned().unwrap_or_default();
     let mut all = vec![
         (
             "kube-apiserver",
@@ -52,6 +54,8 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
                 ("tokens.csv", tokens),
                 ("etcd-ca.pem", etcd(|etcd| &etcd.authority)),
                 ("etcd-client.pem", etcd(|etcd| &etcd.client)),
+                ("front-proxy-ca.pem", proxy(|proxy| &proxy.authority)),
+                ("front-proxy.pem", proxy(|proxy| &proxy.client)),
             ],
         ),
         ("etcd", vec![("ca.pem", etcd(|etcd| &etcd.authority)), ("server.pem", etcd(|etcd| &etcd.server))]),

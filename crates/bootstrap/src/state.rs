@@ -45,6 +45,57 @@ pub(crate) struct State {
     /// Certificates of etcd; missing in the state of an earlier version.
     #[serde(default)]
     pub(crate) etcd: Option<Etcd>,
+    /// Certificates of the front proxy; missing in the state of an earlier version.
+    #[serde(default)]
+    pub(crate) front_proxy: Option<FrontProxy>,
+}
+
+/// Certificates by which aggregated API servers recognize the API server, all PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FrontProxy {
+    pub(crate) authority: String,
+    /// Certificate and key of the API server.
+    pub(crate) client: String,
+}
+
+impl FrontProxy {
+    fn make() -> Result<Self, BootstrapError> {
+        let authority = Authority::make("groundwork trial cluster front proxy")?;
+        let client =
+            authority.signed(&[], "front-proxy-client", vec![ExtendedKeyUsagePurpose::ClientAuth])?;
+        Ok(Self { authority: authority.certificate, client })
+    }
+}
+
+/// Authority for a few certificates. Its key is not kept.
+struct Authority {
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn make(name: &str) -> Result<Self, BootstrapError> {
+        let key = KeyPair::generate()?;
+        let parameters = authority_parameters(name)?;
+        let certificate = parameters.self_signed(&key)?.pem();
+        Ok(Self { certificate, issuer: Issuer::new(parameters, key) })
+    }
+
+    /// Returns a certificate with its key.
+    fn signed(
+        &self,
+        names: &[&str],
+        common_name: &str,
+        usages: Vec<ExtendedKeyUsagePurpose>,
+    ) -> Result<String, BootstrapError> {
+        let mut parameters = parameters(names.iter().map(|name| (*name).to_owned()).collect(), common_name)?;
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = usages;
+        parameters.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = parameters.signed_by(&key, &self.issuer)?;
+        Ok(format!("{}{}", certificate.pem(), key.serialize_pem()))
+    }
 }
 
 /// Certificates with which etcd and its only client authenticate each other, all PEM. The authority
@@ -60,24 +111,12 @@ pub(crate) struct Etcd {
 
 impl Etcd {
     fn make() -> Result<Self, BootstrapError> {
-        let authority_key = KeyPair::generate()?;
-        let authority = authority_parameters("groundwork trial cluster etcd")?;
-        let certificate = authority.self_signed(&authority_key)?.pem();
-        let issuer = Issuer::new(authority, authority_key);
-        let signed = |names: &[&str], name: &str, usages: Vec<ExtendedKeyUsagePurpose>| {
-            let mut parameters = parameters(names.iter().map(|name| (*name).to_owned()).collect(), name)?;
-            parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            parameters.extended_key_usages = usages;
-            parameters.use_authority_key_identifier_extension = true;
-            let key = KeyPair::generate()?;
-            let certificate = parameters.signed_by(&key, &issuer)?;
-            Ok::<_, BootstrapError>(format!("{}{}", certificate.pem(), key.serialize_pem()))
-        };
+        let authority = Authority::make("groundwork trial cluster etcd")?;
         // A server of etcd is also a client of itself.
         let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let server = signed(&["etcd", "localhost", "127.0.0.1"], "etcd", both)?;
-        let client = signed(&[], "kube-apiserver", vec![ExtendedKeyUsagePurpose::ClientAuth])?;
-        Ok(Self { authority: certificate, server, client })
+        let server = authority.signed(&["etcd", "localhost", "127.0.0.1"], "etcd", both)?;
+        let client = authority.signed(&[], "kube-apiserver", vec![ExtendedKeyUsagePurpose::ClientAuth])?;
+        Ok(Self { authority: authority.certificate, server, client })
     }
 }
 
@@ -139,6 +178,7 @@ impl State {
             tokens: BTreeMap::new(),
             passwords: BTreeMap::new(),
             etcd: None,
+            front_proxy: None,
         })
     }
 
@@ -154,6 +194,9 @@ impl State {
         }
         if self.etcd.is_none() {
             self.etcd = Some(Etcd::make()?);
+        }
+        if self.front_proxy.is_none() {
+            self.front_proxy = Some(FrontProxy::make()?);
         }
         for user in [ADMIN, CONTROLLER_MANAGER] {
             self.tokens.entry(user.to_owned()).or_insert_with(secret);
@@ -234,7 +277,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let me = files::owner(folder.path()).unwrap();
         let state = State::load_or_make(folder.path(), &[], me).unwrap();
-        let etcd = state.etcd.as_ref().unwrap();
+        let (etcd, front_proxy) = (state.etcd.as_ref().unwrap(), state.front_proxy.as_ref().unwrap());
         // The columns: signs data, signs certificates, serves, calls.
         for (name, pem, expected) in [
             ("authority", &state.authority, (false, true, false, false)),
@@ -242,6 +285,8 @@ mod tests {
             ("authority of etcd", &etcd.authority, (false, true, false, false)),
             ("etcd", &etcd.server, (true, false, true, true)),
             ("client of etcd", &etcd.client, (true, false, false, true)),
+            ("authority of the front proxy", &front_proxy.authority, (false, true, false, false)),
+            ("front proxy", &front_proxy.client, (true, false, false, true)),
         ] {
             let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).unwrap();
             let certificate = pem.parse_x509().unwrap();

@@ -5,6 +5,10 @@
 //! connection, which follows the last bytes of the TLS handshake, is 40 ms late. Connections are
 //! new after an idle time, and when several requests run at once.
 //!
+//! kube repeats a refused request for almost three minutes. Behind an API server there may be
+//! aggregated servers, and the API server refuses for those that do not run, so a person would wait
+//! without a word. A client of [`connect`] gives up after about a second, and its caller says why.
+//!
 //! [`answer`] reads answers of other servers, and [`weight`] estimates their memory once they are
 //! parsed. A client of [`connect`] limits every answer to 256 MiB and two minutes, except for
 //! watches and logs that are followed.
@@ -12,6 +16,8 @@
 pub mod answer;
 mod bounds;
 pub mod weight;
+
+use std::time::Duration;
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
@@ -25,6 +31,9 @@ use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use crate::bounds::BoundsLayer;
+
+/// Number of repetitions: their delays double, which makes 1.3 s.
+const REPETITIONS: u32 = 8;
 
 /// Creates a client without Nagle's algorithm.
 ///
@@ -48,12 +57,20 @@ pub fn connect(config: Config) -> Result<Client, Error> {
     let service = ServiceBuilder::new()
         .layer(BoundsLayer::new(config.cluster_url.to_string()))
         .layer(config.base_uri_layer())
-        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(config.default_retry.then(repetitions).flatten())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(HttpClient::builder(TokioExecutor::new()).build(connector));
     Ok(Client::new(service, config.default_namespace))
+}
+
+/// Returns the repetitions of requests that are answered with 429, 503 or 504. The server's
+/// `Retry-After` counts more than these delays.
+fn repetitions() -> Option<RetryLayer<RetryPolicy>> {
+    let (shortest, longest) = (Duration::from_millis(5), Duration::from_secs(1));
+    // Only a longest delay below the shortest is refused.
+    RetryPolicy::new(shortest, longest, REPETITIONS, true).ok().map(RetryLayer::new)
 }
 
 fn sockets() -> HttpConnector {
@@ -65,6 +82,7 @@ fn sockets() -> HttpConnector {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
     use tower::ServiceExt as _;
 
@@ -76,6 +94,33 @@ mod tests {
         let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let socket = sockets().oneshot(address).await.unwrap();
         assert!(socket.inner().nodelay().unwrap());
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test has started the server")]
+    async fn a_server_that_stays_away_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let server = tokio::spawn(async move {
+            for answered in 0.. {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = vec![0; 4096];
+                let size = socket.read(&mut request).await.unwrap();
+                if request[..size].starts_with(b"GET /count") {
+                    return answered;
+                }
+                let answer =
+                    "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+            0
+        });
+        let client = connect(Config::new(url)).unwrap();
+        let get = |path: &str| hyper::Request::get(path).body(Vec::new()).unwrap();
+        client.request_text(get("/api")).await.unwrap_err();
+        // The server ends without an answer.
+        client.request_text(get("/count")).await.unwrap_err();
+        assert_eq!(server.await.unwrap(), 1 + REPETITIONS);
     }
 
     /// kube's errors about proxies still reach the user.

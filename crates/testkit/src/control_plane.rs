@@ -14,7 +14,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
 use kube::core::params::GetParams;
 use kube::{Client, Config};
-use rcgen::KeyPair;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair,
+};
 use serde_json::json;
 
 use crate::binaries::{NotFound, Server, find};
@@ -320,6 +323,16 @@ async fn start_api_server(
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
     ];
+    write_front_proxy(folder.path())?;
+    arguments.extend([
+        flag("requestheader-client-ca-file", "front-proxy-ca.crt"),
+        flag("proxy-client-cert-file", "front-proxy.crt"),
+        flag("proxy-client-key-file", "front-proxy.key"),
+        format!("--requestheader-allowed-names={FRONT_PROXY}"),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+    ]);
     if let Some(policy) = options.audit.policy() {
         write(server, &file("audit-policy.yaml"), &policy)?;
         arguments.push(flag("audit-policy-file", "audit-policy.yaml"));
@@ -337,6 +350,32 @@ async fn start_api_server(
     let client = admin_client(&kubeconfig).await?;
     until_ready(&process, &client).await?;
     Ok((process, kubeconfig))
+}
+
+/// Common name of the certificate that the API server shows to aggregated servers.
+const FRONT_PROXY: &str = "front-proxy-client";
+
+/// Writes that certificate, its key and its authority.
+fn write_front_proxy(folder: &Path) -> Result<(), StartError> {
+    let server = Server::KubeApiserver;
+    let failed = |error: rcgen::Error| StartError::prepare(server)(error.into());
+    let named = |name: &str| -> Result<CertificateParams, rcgen::Error> {
+        let mut parameters = CertificateParams::new(Vec::new())?;
+        parameters.distinguished_name = DistinguishedName::new();
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        Ok(parameters)
+    };
+    let mut authority = named("front-proxy-ca").map_err(failed)?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().map_err(failed)?;
+    let trusted = authority.self_signed(&authority_key).map_err(failed)?;
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut proxy = named(FRONT_PROXY).map_err(failed)?;
+    proxy.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let proxy = proxy.signed_by(&key, &Issuer::new(authority, authority_key)).map_err(failed)?;
+    write(server, &folder.join("front-proxy-ca.crt"), &trusted.pem())?;
+    write(server, &folder.join("front-proxy.crt"), &proxy.pem())?;
+    write(server, &folder.join("front-proxy.key"), &key.serialize_pem())
 }
 
 /// Writes the kubeconfig of the administrator. The server has signed its own certificate, so the

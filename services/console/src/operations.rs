@@ -12,7 +12,7 @@ use groundwork_controller::{ApiError, ClusterArguments};
 use groundwork_lifecycle::machine::HasJob as _;
 use groundwork_lifecycle::parent_name;
 use http::StatusCode;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -32,7 +32,7 @@ use crate::{SERVICE, answer};
 
 const MANAGER: &str = "groundwork-console";
 /// Subresource that the visitor must be allowed to `update`, beside the revision itself, to approve
-/// it (`packagevariants.md` 6.14).
+/// it (`packagevariants.md` 6.5).
 const APPROVAL: KindOfRight = (PackageRevision::GROUP, "packagerevisions/approval");
 
 /// Operations on Installations and package revisions.
@@ -121,9 +121,7 @@ impl Operation {
         match self {
             Self::Reconcile | Self::Interrupt => may("patch", of_kind::<Installation>()).await,
             Self::Propose => may("patch", of_kind::<PackageRevision>()).await,
-            Self::Approve => {
-                Ok(may("patch", of_kind::<PackageRevision>()).await? && may("update", APPROVAL).await?)
-            }
+            Self::Approve => may("update", APPROVAL).await,
         }
     }
 }
@@ -291,16 +289,18 @@ async fn perform(
             let api = Api::<Installation>::namespaced(client, namespace);
             api.patch(name, &parameters, &Patch::Merge(patch)).await.map(drop)
         }
+        Subject::Revision(revision) if operation == Operation::Approve => {
+            let mut approved = revision.clone();
+            approved.spec.lifecycle = Some(Lifecycle::Published.as_str().to_owned());
+            approved.metadata.resource_version = Some(version.to_owned());
+            let api = Api::<PackageRevision>::namespaced(client, namespace);
+            let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+            // An update and no patch, since approvers have the right to update.
+            api.replace_subresource("approval", name, &parameters, &*approved).await.map(drop)
+        }
         Subject::Revision(_) => {
-            let mut metadata = json!({"resourceVersion": version});
-            let mut to = Lifecycle::Proposed;
-            if operation == Operation::Approve {
-                to = Lifecycle::Published;
-                // The package store uses this name as the author of the commit that publishes the
-                // revision.
-                metadata["annotations"] = json!({annotation::APPROVED_BY: context.visitor.user.name});
-            }
-            let patch = json!({"metadata": metadata, "spec": {"lifecycle": to.as_str()}});
+            let metadata = json!({"resourceVersion": version});
+            let patch = json!({"metadata": metadata, "spec": {"lifecycle": Lifecycle::Proposed.as_str()}});
             let api = Api::<PackageRevision>::namespaced(client, namespace);
             api.patch(name, &parameters, &Patch::Merge(patch)).await.map(drop)
         }

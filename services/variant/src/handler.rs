@@ -12,7 +12,7 @@ use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reco
 use groundwork_fleet::FINALIZER;
 use jiff::Timestamp;
 
-use crate::packages::{self, Backend};
+use crate::packages::{self, Backend, PackageStore};
 use crate::shared::Shared;
 use crate::{package_variant, set};
 
@@ -26,16 +26,15 @@ pub(crate) struct VariantHandler(pub(crate) Arc<Shared>);
 
 impl VariantHandler {
     /// Returns the keys to reconcile after a change of a package revision: sets with this upstream
-    /// and, if this service drafts, the revision itself and its variants.
+    /// and, if this service drafts, its variants. A revision itself is reconciled if annotations
+    /// may approve it.
     fn revision_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = upstream_of(object, index);
         if let Some(packages) = &self.0.packages {
             let number = packages.git().and_then(|store| store.number(object));
             keys.extend(self.0.relations().of_revision(object, number));
-            // With a git store, this service carries out edits of package revisions. With Porch,
-            // the Porch server does.
-            let is_ours = packages.git().is_some() && matches!(change, Change::Applied(_));
-            keys.extend(is_ours.then(|| object.clone()));
+            let approves = packages.git().is_some_and(PackageStore::approves);
+            keys.extend((approves && matches!(change, Change::Applied(_))).then(|| object.clone()));
         }
         keys
     }
@@ -149,7 +148,6 @@ impl Handler for VariantHandler {
     }
 
     fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
-        let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
         let waits = match &object.kind {
             own if *own == Kind::of::<PackageVariant>() => {
                 // Without a store, no variant ever becomes ready.
@@ -158,10 +156,6 @@ impl Handler for VariantHandler {
             }
             own if *own == Kind::of::<PackageVariantSet>() => {
                 !snapshot.is_deleting() && !is_ready(&view::PackageVariantSet(snapshot).conditions())
-            }
-            // Revisions that are not being deleted are read together with their repository.
-            own if *own == Kind::of::<PackageRevision>() => {
-                keeps && snapshot.is_deleting() && snapshot.has_finalizer(packages::FINALIZER)
             }
             _ => false,
         };

@@ -51,9 +51,11 @@ use groundwork_telemetry::ports::Port;
 
 use handler::VariantHandler;
 use inputs::Selected;
+use packages::api::Serving;
 use packages::receiver::{CONNECTIONS, receive_reports};
 pub use packages::{
-    FunctionArguments, FunctionsError, Missing, StoreArguments, StoreStartError, TurnArguments,
+    ApiArguments, ApiStartError, FunctionArguments, FunctionsError, Missing, StoreArguments, StoreStartError,
+    TurnArguments,
 };
 pub use preview::{apply_sets, preview_namespace};
 use shared::Shared;
@@ -166,6 +168,8 @@ pub enum StartError {
     Watcher(#[from] ClientError),
     #[error(transparent)]
     Store(#[from] StoreStartError),
+    #[error(transparent)]
+    Api(#[from] ApiStartError),
     #[error("worker processes cannot be started: {0}")]
     Workers(#[from] groundwork_sandbox::StartError),
     /// A package store without a watcher: no event would report the users' edits of package
@@ -184,6 +188,8 @@ pub struct Variants {
     source_changes: SourceChanges,
     /// Port for webhooks.
     hooks: Option<Port>,
+    /// API for package revisions; `None` without a package store.
+    api: Option<Serving>,
     shared: Arc<Shared>,
     telemetry: Telemetry,
 }
@@ -274,15 +280,21 @@ impl Variants {
             ready: telemetry.health.condition("index"),
         };
         let Controller { objects, options, .. } = &controller;
+        let namespaces = &options.namespaces;
+        let api =
+            Serving::start(&arguments.store.api, &shared, objects, &access, namespaces, &telemetry).await?;
         let end = telemetry.shutdown.token();
         arguments
             .takeover
             .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
             .await?;
+        if let Some(api) = &api {
+            api.migrate(&end).await;
+        }
         let metadata = ObjectMeta { name: Some("groundwork-look".to_owned()), ..ObjectMeta::default() };
         let probe = Probe::creation(PackageVariant { metadata, ..PackageVariant::default() });
         look_for_webhooks(objects.client(), &options.namespaces, vec![probe], &telemetry.health, end);
-        Ok(Self { server, access, controller, source_changes, hooks, shared, telemetry })
+        Ok(Self { server, access, controller, source_changes, hooks, api, shared, telemetry })
     }
 
     /// Returns the address on which the gRPC server listens.
@@ -318,8 +330,14 @@ impl Variants {
                 receive_reports(port, Arc::clone(&self.shared), end.clone()).await;
             }
         };
+        let publishing = async {
+            if let Some(api) = self.api {
+                api.run(end.clone()).await;
+            }
+        };
         let controlling = self.controller.run_with(self.source_changes, end.clone());
-        let (served, (), ()) = tokio::join!(self.server.serve(end.clone()), controlling, receiving);
+        let (served, (), (), ()) =
+            tokio::join!(self.server.serve(end.clone()), controlling, receiving, publishing);
         self.shared.watches.closed().await;
         served
     }

@@ -130,16 +130,30 @@ const COMPONENTS: [(&str, Rights); 3] = [
         "package-store",
         &[
             ("watcher", "get list watch", "packagerevisions.porch.kpt.dev"),
-            ("variant", "get list watch create update patch delete", "packagerevisions.porch.kpt.dev"),
-            ("variant", "update", "packagerevisions/status.porch.kpt.dev"),
-            ("variant", "get", "repositories.config.porch.kpt.dev"),
+            ("variant", "get list watch patch delete", "packagerevisions.porch.kpt.dev"),
+            ("variant", "get list watch create update delete", "revisionrecords.packages.groundwork.dev"),
+            ("variant", "create", "apiservices.apiregistration.k8s.io"),
+            ("variant", "get update delete", "apiservices.apiregistration.k8s.io=v1alpha1.porch.kpt.dev"),
+            (
+                "variant",
+                "get delete",
+                "customresourcedefinitions.apiextensions.k8s.io=packagerevisions.porch.kpt.dev",
+            ),
+            ("variant", "get", "clusterroles.rbac.authorization.k8s.io=groundwork-package-store"),
+            ("variant", "get list", "repositories.config.porch.kpt.dev"),
             ("variant", "update", "repositories/status.config.porch.kpt.dev"),
             ("variant", "get", "namespaces"),
             ("variant", "get", "secrets"),
         ],
     ),
     ("follow-tags", &[("variant", "patch", "packagevariantsets.config.porch.kpt.dev")]),
-    ("porch", &[("variant", "get update", "packagerevisionresources.porch.kpt.dev")]),
+    (
+        "porch",
+        &[
+            ("variant", "create update", "packagerevisions.porch.kpt.dev"),
+            ("variant", "get update", "packagerevisionresources.porch.kpt.dev"),
+        ],
+    ),
 ];
 
 /// Resources through which an account could gain other accounts' rights, or approve in place of

@@ -56,6 +56,7 @@ mod neighbours;
 mod never_right;
 mod other_clusters;
 mod overlays;
+mod package_api;
 mod package_catalogs;
 mod package_content;
 mod package_cuts;

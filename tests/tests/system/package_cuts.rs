@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::cut_points::{self, Cut, Lived};
-use crate::packages::Remotes;
+use crate::packages::{Remotes, lifecycle};
 
 /// Number of writes and number of pushes that every run tries.
 const FEW: usize = 2;
@@ -90,12 +90,14 @@ impl Life<'_> {
         .await
     }
 
+    /// Changes a lifecycle. The service may die before it answers, so the change is asked for until
+    /// it is there.
     async fn lifecycle(&mut self, name: &str, wanted: &str) -> Result<()> {
-        let case = Case::existing(self.system, &self.namespace).await?;
-        case.change::<PackageRevision>(name, &json!({"spec": {"lifecycle": wanted}})).await?;
         self.until(&format!("{name} is {wanted}"), async |case, _| {
-            let found: PackageRevision = case.get(name).await?;
-            Ok(found.status.is_some_and(|status| status.lifecycle.as_deref() == Some(wanted)))
+            // A dead service answers nothing, and a change that was made is none any more.
+            drop(lifecycle(case, name, wanted).await);
+            let found = case.get::<PackageRevision>(name).await;
+            Ok(found.is_ok_and(|found| found.spec.lifecycle.as_deref() == Some(wanted)))
         })
         .await
     }
@@ -117,10 +119,9 @@ impl Life<'_> {
         let mut revisions = case.list::<PackageRevision>("").await?;
         revisions.retain(|revision| !revision.name_any().ends_with(".main"));
         for revision in revisions {
-            let status = revision.status.clone().unwrap_or_default();
             let owners: Vec<&str> =
                 revision.owner_references().iter().map(|owner| owner.name.as_str()).collect();
-            lines.push(format!("{} {:?} {owners:?}", revision.name_any(), status.lifecycle));
+            lines.push(format!("{} {:?} {owners:?}", revision.name_any(), revision.spec.lifecycle));
         }
         for variant in case.list::<PackageVariant>("").await? {
             let status = variant.status.clone().unwrap_or_default();

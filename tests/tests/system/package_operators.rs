@@ -181,7 +181,7 @@ async fn drafts_are_approved_by_rule() -> Result<()> {
     case.create::<PackageVariant>("dns", &variant(&spec("v1"))).await?;
     let is_published = |revision: &PackageRevision| {
         let status = revision.status.clone().unwrap_or_default();
-        status.lifecycle.as_deref() == Some("Published")
+        revision.spec.lifecycle.as_deref() == Some("Published")
             && status.published_by.as_deref() == Some("approval policy rule")
     };
     case.until("the first revision is published", FIRST, is_published).await?;

@@ -313,8 +313,8 @@ fn limits_hold() -> Result<()> {
         ("settings of a package in the release profile", measures.profile_overrides, 0),
         ("conditions on the feature cluster", measures.conditions_on_cluster, 0),
         ("modules in the largest circle", largest_circle.len(), 23),
-        ("production lines", measures.production_lines, 163_500),
-        ("packages", measures.packages, 42),
+        ("production lines", measures.production_lines, 166_000),
+        ("packages", measures.packages, 43),
     ];
     for (name, found, most) in rows {
         println!("{found:>7}  of at most {most:>7}: {name}");

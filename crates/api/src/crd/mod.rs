@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::object::Kind;
 use crate::{
     ComponentVersionOverwrites, Context, CriticalProblems, DataObject, DeployItem, Execution, Installation,
-    PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, SyncObject, Target,
-    TargetSync,
+    PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, RevisionRecord,
+    SyncObject, Target, TargetSync,
 };
 use structural::{UnknownMembers, structural};
 
@@ -242,11 +242,22 @@ fn porch_crds() -> Vec<CustomResourceDefinition> {
             status: true,
             ..About::default()
         }),
+        crd::<RevisionRecord>(&About {
+            singular: "revisionrecord",
+            columns: &[
+                Column::text("Package", ".spec.packageName"),
+                Column::text("Lifecycle", ".spec.lifecycle"),
+                Column::text("Repository", ".spec.repository"),
+                AGE,
+            ],
+            selectable: &[".spec.packageName", ".spec.repository"],
+            ..About::default()
+        }),
     ]
 }
 
-/// Returns the CustomResourceDefinition of PackageRevision, for clusters where no Porch server
-/// serves that kind (`packagevariants.md` 1.1, 1.5).
+/// Returns the definition of PackageRevision, which an aggregated API serves: it describes the kind
+/// for people and for the API's OpenAPI, and is not installed (`packagevariants.md` 1.1, 1.5).
 pub fn package_revision_crd() -> CustomResourceDefinition {
     crd::<PackageRevision>(&About {
         singular: "packagerevision",
@@ -369,6 +380,7 @@ mod tests {
         check_lossless::<PackageRevisionSet>();
         check_lossless::<Repository>();
         check_lossless::<PackageRevision>();
+        check_lossless::<RevisionRecord>();
     }
 
     /// Landscaper's deployers list the kinds of `installations.md` 1.5 when they start, so a

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use groundwork_yaml::{Content, Node, Position};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Map, Value, json};
 
 /// Fields that every object may have beside those of its schema.
@@ -58,20 +59,26 @@ impl Schemas {
 
     /// Builds the schemas of our CRDs, and those of the Kubernetes kinds that may be imported.
     pub fn new() -> Self {
+        let Self(mut schemas) = Self::of(crate::crds());
+        let free = json!({"x-kubernetes-preserve-unknown-fields": true});
+        for (kind, fields) in CORE {
+            let properties: Map<String, Value> =
+                fields.iter().map(|field| ((*field).to_owned(), free.clone())).collect();
+            schemas.insert(("v1".to_owned(), kind.to_owned()), json!({"properties": properties}));
+        }
+        Self(schemas)
+    }
+
+    /// Builds the schemas of definitions.
+    pub fn of(definitions: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
         let mut schemas = HashMap::new();
-        for crd in crate::crds() {
+        for crd in definitions {
             for version in crd.spec.versions {
                 let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);
                 let schema = serde_json::to_value(schema).unwrap_or(Value::Null);
                 let api_version = format!("{}/{}", crd.spec.group, version.name);
                 schemas.insert((api_version, crd.spec.names.kind.clone()), schema);
             }
-        }
-        let free = json!({"x-kubernetes-preserve-unknown-fields": true});
-        for (kind, fields) in CORE {
-            let properties: Map<String, Value> =
-                fields.iter().map(|field| ((*field).to_owned(), free.clone())).collect();
-            schemas.insert(("v1".to_owned(), kind.to_owned()), json!({"properties": properties}));
         }
         Self(schemas)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::{
-    GitLock, Lifecycle, Locator, PackageMetadata, PackageRevision, PackageRevisionSpec,
+    GitLock, Lifecycle, List, Locator, Map, PackageMetadata, PackageRevision, PackageRevisionSpec,
     PackageRevisionStatus, Task,
 };
 use groundwork_fleet::{Package, revision_name};
@@ -75,8 +75,8 @@ impl Revision {
         let description = &facts.description;
         let has_metadata = !description.labels.is_empty() || !description.annotations.is_empty();
         let metadata = has_metadata.then(|| PackageMetadata {
-            labels: description.labels.clone().into(),
-            annotations: description.annotations.clone().into(),
+            labels: Map::unless_empty(description.labels.clone()),
+            annotations: Map::unless_empty(description.annotations.clone()),
             ..PackageMetadata::default()
         });
         let spec = PackageRevisionSpec {
@@ -85,8 +85,8 @@ impl Revision {
             workspace_name: Some(self.workspace.clone()),
             revision: (self.number != 0).then_some(self.number),
             lifecycle: Some(self.lifecycle.as_str().to_owned()),
-            tasks: facts.task.iter().cloned().collect(),
-            readiness_gates: description.readiness_gates.iter().cloned().collect(),
+            tasks: List::unless_empty(facts.task.iter().cloned()),
+            readiness_gates: List::unless_empty(description.readiness_gates.iter().cloned()),
             package_metadata: metadata,
             ..PackageRevisionSpec::default()
         };
@@ -97,7 +97,7 @@ impl Revision {
             published_by: published.map(|(who, _)| who.clone()),
             publish_timestamp: published.and_then(|(_, when)| time(*when)),
             deployment: Some(place.deployment),
-            conditions: description.conditions.iter().cloned().collect(),
+            conditions: List::unless_empty(description.conditions.iter().cloned()),
             ..PackageRevisionStatus::default()
         };
         let mut object = PackageRevision { spec, status: Some(status), ..PackageRevision::default() };

@@ -19,6 +19,9 @@ use crate::porch::draft::NewDraft;
 use crate::porch::error::{Meaning, PorchError, Request};
 use crate::porch::object::{Resources, Revision};
 
+/// Category in the discovery of our package store, by which it is told from other servers of the
+/// same API.
+pub const STORE_CATEGORY: &str = "groundwork";
 const GROUP: &str = "/apis/porch.kpt.dev/v1alpha1";
 /// Resource names in paths.
 const REVISIONS: &str = "packagerevisions";
@@ -92,12 +95,30 @@ impl Porch {
     /// See [`PorchError`]; [`Meaning::Unavailable`] also if the server is registered and does not
     /// answer.
     pub async fn is_served(&self) -> Result<bool, PorchError> {
-        let answer = match self.exchange(Method::GET, GROUP, None).await {
-            Err(error) if error.meaning == Meaning::NotFound => return Ok(false),
+        Ok(self.served().await?.is_some())
+    }
+
+    /// Reports whether another server than our package store serves package revisions here.
+    ///
+    /// # Errors
+    /// As [`Porch::is_served`].
+    pub async fn is_of_others(&self) -> Result<bool, PorchError> {
+        let is_store = |kind: &Value| {
+            let mut categories = kind.get("categories").and_then(Value::as_array).into_iter().flatten();
+            categories.any(|category| category == STORE_CATEGORY)
+        };
+        Ok(self.served().await?.is_some_and(|kind| !is_store(&kind)))
+    }
+
+    /// Returns what discovery says about the kind that only Porch's API has.
+    async fn served(&self) -> Result<Option<Value>, PorchError> {
+        let mut answer = match self.exchange(Method::GET, GROUP, None).await {
+            Err(error) if error.meaning == Meaning::NotFound => return Ok(None),
             answer => answer?,
         };
-        let resources = answer.get("resources").and_then(Value::as_array).into_iter().flatten();
-        Ok(resources.into_iter().any(|found| found.get("name").is_some_and(|name| name == RESOURCES)))
+        let resources = answer.get_mut("resources").and_then(Value::as_array_mut).map(std::mem::take);
+        let is_it = |found: &Value| found.get("name").is_some_and(|name| name == RESOURCES);
+        Ok(resources.unwrap_or_default().into_iter().find(is_it))
     }
 
     /// Lists the revisions of a repository, or of one package in it. Revisions of a repository that

@@ -69,6 +69,10 @@ struct Row {
     meaning: Meaning,
 }
 
+/// Sentence of an API server about an aggregated server that it does not reach.
+const AWAY: &str = "the server is currently unable to handle the request";
+const NOT_RUNNING: &str = "the server of package revisions (the package store, or a Porch server) does not run, or cannot be reached";
+
 const fn row(statuses: &'static [u16], words: &'static [&'static str], meaning: Meaning) -> Row {
     Row { statuses, words, reason: "", request: None, meaning }
 }
@@ -156,6 +160,7 @@ impl PorchError {
     /// prefixes.
     pub fn sentence(&self) -> String {
         let said = self.text.strip_prefix(INTERNAL).unwrap_or(&self.text).trim_end_matches('.');
+        let said = if said == AWAY { NOT_RUNNING } else { said };
         let wait = match self.retry_after {
             Some(wait) => format!("try again in {} s", wait.as_secs()),
             None => "try again later".to_owned(),
@@ -355,6 +360,12 @@ mod tests {
                  version)",
             ),
             (503, "away", "away (try again later)"),
+            (
+                503,
+                "the server is currently unable to handle the request",
+                "the server of package revisions (the package store, or a Porch server) does not run, or cannot be \
+                 reached (try again later)",
+            ),
             (
                 504,
                 "cut",

@@ -28,12 +28,9 @@ pub(crate) struct RevisionView {
     waits_for: Option<Wait>,
 }
 
-/// Returns the stage of a revision: the one in git if the store reports it in the status, else the
-/// one in the spec (`packagevariants.md` 6.14).
+/// Returns the stage of a revision.
 pub(crate) fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
-    let told = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
-    let told = told.and_then(|told| Lifecycle::ALL.into_iter().find(|stage| stage.as_str() == told));
-    told.or_else(|| revision.spec.lifecycle())
+    revision.spec.lifecycle()
 }
 
 impl RevisionView {

@@ -10,7 +10,9 @@ use groundwork_packages::git::{MAX_PACKAGE_BYTES, Meters, Options, Proxy, ProxyE
 use groundwork_telemetry::Telemetry;
 
 use super::rate_limit::{Turns, WRITES, WRITES_ON_PORCH};
-use super::{Backend, FunctionArguments, FunctionsError, PackageStore, PorchStore, TurnArguments, porch};
+use super::{
+    ApiArguments, Backend, FunctionArguments, FunctionsError, PackageStore, PorchStore, TurnArguments, porch,
+};
 
 /// Default protocols of remotes. `file` is missing, because it reads disks of this machine.
 const PROTOCOLS: [&str; 3] = ["https", "http", "ssh"];
@@ -95,6 +97,9 @@ pub struct StoreArguments {
     /// approval.nephio.org/delay; without it people approve
     #[arg(long, env = "GROUNDWORK_APPROVAL_POLICIES", requires = "package_store", conflicts_with = "porch")]
     pub approval_policies: bool,
+
+    #[command(flatten)]
+    pub api: ApiArguments,
 
     #[command(flatten)]
     pub turns: TurnArguments,

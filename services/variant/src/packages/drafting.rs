@@ -13,8 +13,8 @@ use groundwork_packages::git::{
 
 use super::downstream::{Failure, Progress, keeps_failures, mutated, told};
 use super::newest::{asks_otherwise, is_wanted};
-use super::objects::{self, Attributes};
 use super::operations::Operations as _;
+use super::records::{self, Attributes, Note};
 use super::repository::attributes;
 use super::world::World;
 
@@ -201,7 +201,7 @@ impl Work<'_, '_> {
         let actor = Actor { name: CONTROLLER.to_owned() };
         let Committed { revision, status, error } =
             world.write(&name, move |_| staged.commit(&actor)).await?;
-        let present = world.object(&name).cloned();
+        let present = world.record(&name).cloned();
         // The variant may have been deleted during the push. The reconcile of its deletion has not
         // seen this draft, so delete the draft here.
         if present.is_none() && !is_wanted(world.variant, world.objects).await? {
@@ -209,10 +209,16 @@ impl Work<'_, '_> {
             return Err(asks_otherwise());
         }
         let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
-        let ensured =
-            objects::ensure(&world.repository, &revision, None, present, attributes, None, world.objects)
-                .await;
-        match ensured {
+        let ensured = records::ensure(
+            &world.repository,
+            &revision,
+            None,
+            present,
+            attributes,
+            Note::Kept,
+            world.objects,
+        );
+        match ensured.await {
             // The sync with the remote has already created the object, with the same owner.
             Ok(_) | Err(ApiError::AlreadyExists(_)) => {}
             Err(error) => return Err(error.into()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use groundwork_api::{PackageRevision, Repository};
+use groundwork_api::{Repository, ResourceExt as _, RevisionRecord};
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects};
 use groundwork_packages::git::{
@@ -14,7 +14,7 @@ use tonic::Status;
 
 use super::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
 use super::creation::Wanted;
-use super::objects::{Attributes, ensure};
+use super::records::{Attributes, Note, ensure, served};
 use super::{PackageStore, downstream};
 use crate::status::of_api;
 
@@ -48,8 +48,9 @@ impl Content for GitContent<'_> {
         let key = repository_of(name);
         let repository = self.synced(&key).await?;
         let ObjectName { namespace, name } = name.clone();
-        let present = self.objects.get::<PackageRevision>(&namespace, &name).await.map_err(of_api)?;
-        let keeps_failures = present.as_ref().is_some_and(downstream::keeps_failures);
+        let present = self.objects.get::<RevisionRecord>(&namespace, &name).await.map_err(of_api)?;
+        let keeps_failures =
+            present.as_ref().is_some_and(|present| downstream::keeps_failures(&served(present)));
         let saved = self.store.write(&key, move |store| {
             let staged = store.stage_files(&namespace, &name, &version, files)?;
             staged.keep_failures(keeps_failures).commit(&actor)
@@ -79,34 +80,59 @@ impl Content for GitContent<'_> {
 }
 
 impl GitContent<'_> {
-    /// Returns a repository after a sync with its remote: users and other replicas may have pushed
-    /// a moment ago.
+    /// Returns a repository after a sync with its remote.
     async fn synced(&self, key: &Key) -> Result<Arc<GitRepository>, Status> {
-        let synced = async {
-            let repository = self.store.repository(key, self.objects).await?;
-            let syncing = Arc::clone(&repository);
-            self.store.run(key, move |_| syncing.sync().map(drop)).await?;
-            Ok(repository)
-        };
-        synced.await.map_err(|error: StoreError| refused(&error))
+        synced(self.store, key, self.objects).await.map_err(|error| refused(&error))
     }
 
-    /// Writes the object of a revision so that the cluster shows the new state of git.
+    /// Writes the record of a revision so that the cluster shows the new state of git.
     async fn tell(
         &self,
         repository: &GitRepository,
         revision: &Revision,
-        present: Option<PackageRevision>,
+        present: Option<RevisionRecord>,
     ) -> Result<(), Status> {
         let none = Attributes::default();
-        match ensure(repository, revision, None, present, none, None, self.objects).await {
+        match ensure(repository, revision, None, present, none, Note::Kept, self.objects).await {
             Ok(_) => Ok(()),
-            // Another writer came first. Its write is an event, after which the store reconciles
-            // the object again.
+            // Another writer came first. The next sync compares the record with git.
             Err(ApiError::AlreadyExists(_) | ApiError::Conflict(_) | ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(of_api(error)),
         }
     }
+}
+
+/// Returns a repository after a sync with its remote: users and other replicas may have pushed a
+/// moment ago.
+pub(super) async fn synced(
+    store: &PackageStore,
+    key: &Key,
+    objects: &Objects,
+) -> Result<Arc<GitRepository>, StoreError> {
+    let repository = store.repository(key, objects).await?;
+    let syncing = Arc::clone(&repository);
+    store.run(key, move |_| syncing.sync().map(drop)).await?;
+    Ok(repository)
+}
+
+/// Returns the repository of a revision. If this replica does not know the revision at the commit
+/// in its record, it asks the remote: another replica may have just pushed it.
+pub(super) async fn knowing(
+    store: &PackageStore,
+    key: &Key,
+    record: &RevisionRecord,
+    objects: &Objects,
+) -> Result<Arc<GitRepository>, StoreError> {
+    let repository = store.repository(key, objects).await?;
+    let lock = record.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
+    let told = lock.and_then(|lock| lock.commit.as_deref());
+    let found = repository.revision(&record.name_any());
+    if found.is_ok_and(|found| told == Some(&format!("{}", found.commit))) {
+        return Ok(repository);
+    }
+    let syncing = Arc::clone(&repository);
+    store.run(key, move |_| syncing.sync().map(drop)).await?;
+    Ok(repository)
 }
 
 /// Returns the complete source of a draft. The calls to the store block.

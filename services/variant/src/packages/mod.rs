@@ -2,8 +2,9 @@
 //! cluster (`packagevariants.md` 6).
 //!
 //! ```text
-//! Repository ──register──> store ──sync──> revisions ──objects──> PackageRevisions
-//! PackageRevision, edited ──revision──> store: lifecycle, deletion
+//! Repository ──register──> store ──sync──> revisions ──records──> RevisionRecords
+//! people ──api──> store: drafts, files, lifecycle, deletion; lists and watches of records
+//! PackageRevision, annotated ──revision──> store: approval by a policy
 //! PackageVariant ──downstream──> store: drafts
 //! gRPC ──calls──Content──> store: files of revisions, drafts of people
 //! ```
@@ -17,22 +18,22 @@
 //! and `content` the interface of calls.
 
 mod access;
+pub(crate) mod api;
 mod arguments;
 pub(crate) mod calls;
 mod content;
 mod creation;
 pub(crate) mod downstream;
 mod drafting;
-mod edits;
 mod functions;
 mod git_content;
 mod injection;
 mod newest;
-mod objects;
 mod operations;
 pub(crate) mod porch;
 mod rate_limit;
 pub(crate) mod receiver;
+mod records;
 mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
@@ -53,9 +54,9 @@ use kube::Api;
 use secrecy::SecretString;
 
 use access::access;
+pub use api::{ApiArguments, ApiStartError};
 pub use arguments::{StoreArguments, StoreStartError};
 pub use functions::{FunctionArguments, FunctionsError, Missing};
-pub(crate) use objects::FINALIZER;
 pub(crate) use porch::PorchStore;
 pub use rate_limit::TurnArguments;
 use rate_limit::{Turn, Turns};
@@ -220,6 +221,11 @@ impl PackageStore {
 
     fn registered(&self, key: &Key) -> Result<Arc<GitRepository>, StoreError> {
         self.store.repository(key.namespace.as_deref().unwrap_or_default(), &key.name)
+    }
+
+    /// Reports whether drafts are approved by their annotations.
+    pub(crate) fn approves(&self) -> bool {
+        self.approves
     }
 
     /// Returns the progress of a running sync as text; `None` if no sync is running.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{
-    MetaCondition, PackageRevision, PackageVariant, Repository, RepositoryStatus, ResourceExt, Time,
+    MetaCondition, PackageVariant, Repository, RepositoryStatus, ResourceExt, RevisionRecord, Time,
 };
 use groundwork_controller::{ApiError, Objects, ReconcileError, ReconcileRequest, Reconciled};
 use groundwork_fleet::{deletes, owner_reference};
@@ -17,7 +17,7 @@ use groundwork_packages::git::{GitRepository, Left, Revision, Settings, Snapshot
 use jiff::Timestamp;
 
 use super::PackageStore;
-use super::objects::{Attributes, ensure, release};
+use super::records::{Attributes, Note, ensure, release};
 use super::schedule::Schedule;
 
 /// Objects of one repository that are written at the same time.
@@ -184,16 +184,16 @@ async fn present(
     namespace: &str,
     repository: &str,
     objects: &Objects,
-) -> Result<BTreeMap<String, PackageRevision>, ReconcileError> {
+) -> Result<BTreeMap<String, RevisionRecord>, ReconcileError> {
     let listed =
-        objects.select::<PackageRevision>(namespace, &format!("spec.repository={repository}")).await?;
+        objects.select::<RevisionRecord>(namespace, &format!("spec.repository={repository}")).await?;
     Ok(listed.into_iter().map(|object| (object.name_any(), object)).collect())
 }
 
 async fn write_objects(
     repository: &Arc<GitRepository>,
     snapshot: &Snapshot,
-    mut present: BTreeMap<String, PackageRevision>,
+    mut present: BTreeMap<String, RevisionRecord>,
     done: &AtomicUsize,
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
@@ -225,7 +225,7 @@ async fn write_objects(
 /// A revision and its present object.
 struct Wanted {
     revision: Arc<Revision>,
-    present: Option<PackageRevision>,
+    present: Option<RevisionRecord>,
     is_latest: bool,
 }
 
@@ -235,21 +235,17 @@ async fn write_object(
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
     let Wanted { revision, present, is_latest } = wanted;
-    // The object is being deleted: the reconcile of the revision carries that out.
-    if present.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some()) {
-        return Ok(());
-    }
     let attributes = match &present {
         None => recovered(&revision, &repository.settings().namespace, objects).await?,
         Some(_) => Attributes::default(),
     };
-    match ensure(repository, &revision, Some(is_latest), present, attributes, None, objects).await {
+    match ensure(repository, &revision, Some(is_latest), present, attributes, Note::Kept, objects).await {
         // Another writer came first; the event of that write, or the next sync, checks the object
         // again.
         Ok(_) | Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => Ok(()),
         // A revision that the API server refuses as an object must not block the others.
         Err(error) if error.is_final() => {
-            tracing::warn!(revision = revision.name, %error, "the object of a package revision cannot be written");
+            tracing::warn!(revision = revision.name, %error, "the record of a package revision cannot be written");
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -288,7 +284,8 @@ pub(crate) fn attributes(variant: &PackageVariant) -> Attributes {
     Attributes {
         labels: pairs(&variant.spec.labels),
         annotations: pairs(&variant.spec.annotations),
-        owner: Some(owner_reference(variant)),
+        owners: vec![owner_reference(variant)],
+        ..Attributes::default()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use groundwork_api::{
     DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, Repository, ResourceExt as _,
+    RevisionRecord,
 };
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, Sight};
@@ -19,8 +20,8 @@ use groundwork_packages::git::{Actor, GitRepository, NewDraft, Revision, Source,
 use super::downstream::{Failure, Progress, told};
 use super::drafting::{CONTROLLER, Work};
 use super::newest::ensure_newest;
-use super::objects::{self, Attributes};
 use super::operations::Operations;
+use super::records::{self, Attributes, Note, served};
 use super::repository::attributes;
 use super::{PackageStore, key_of};
 use crate::shared::Shared;
@@ -43,8 +44,8 @@ pub(crate) struct World<'a> {
     pub(super) repositories: Vec<Repository>,
     /// Revisions of upstream and downstream, and other revisions that the variant controls.
     pub(super) revisions: Vec<PackageRevision>,
-    /// Objects of the downstream package, with the requests of users in them.
-    present: BTreeMap<String, PackageRevision>,
+    /// Records of the downstream package.
+    present: BTreeMap<String, RevisionRecord>,
 }
 
 impl<'a> World<'a> {
@@ -139,7 +140,7 @@ impl<'a> World<'a> {
 
     async fn is_known(&self, repository: &GitRepository, name: &str) -> Result<bool, Failure> {
         let found = repository.revision(name).ok();
-        let object = self.objects.get::<PackageRevision>(&self.namespace, name).await?;
+        let object = self.objects.get::<RevisionRecord>(&self.namespace, name).await?;
         let lock =
             object.as_ref().and_then(|object| object.status.as_ref()?.self_lock.as_ref()?.git.as_ref());
         let told = lock.and_then(|lock| lock.commit.clone());
@@ -150,15 +151,15 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Reads the objects of revisions by name. Few objects are read one by one, since a list makes
+    /// Reads the records of revisions by name. Few records are read one by one, since a list makes
     /// the API server scan the whole namespace.
-    async fn objects_of(&self, names: &[&str]) -> Result<BTreeMap<String, PackageRevision>, Failure> {
+    async fn records_of(&self, names: &[&str]) -> Result<BTreeMap<String, RevisionRecord>, Failure> {
         let found = if names.len() > FEW {
             let fields =
                 format!("spec.repository={},spec.packageName={}", self.downstream.name, self.package);
-            self.objects.select::<PackageRevision>(&self.namespace, &fields).await?
+            self.objects.select::<RevisionRecord>(&self.namespace, &fields).await?
         } else {
-            let reads = names.iter().map(|name| self.objects.get::<PackageRevision>(&self.namespace, name));
+            let reads = names.iter().map(|name| self.objects.get::<RevisionRecord>(&self.namespace, name));
             futures::future::try_join_all(reads).await?.into_iter().flatten().collect()
         };
         Ok(found.into_iter().map(|object| (object.name_any(), object)).collect())
@@ -170,7 +171,7 @@ impl<'a> World<'a> {
             snapshot.revisions.values().filter(|found| found.package == self.package).collect();
         let numbered: Vec<&str> =
             of_package.iter().filter(|found| found.number >= 0).map(|found| found.name.as_str()).collect();
-        let mut listed = self.objects_of(&numbered).await?;
+        let mut listed = self.records_of(&numbered).await?;
         for revision in of_package {
             let object = listed.remove(&revision.name);
             let owner = revision.facts.owner.as_ref();
@@ -186,12 +187,18 @@ impl<'a> World<'a> {
             if object.is_none() && is_ours {
                 // An earlier attempt pushed this revision and ended before it created the object.
                 let attributes = attributes(self.variant);
-                let made =
-                    objects::ensure(&self.repository, revision, None, None, attributes, None, self.objects)
-                        .await;
-                let made = made?;
-                self.present.insert(made.name_any(), made.clone());
-                self.revisions.push(made);
+                let made = records::ensure(
+                    &self.repository,
+                    revision,
+                    None,
+                    None,
+                    attributes,
+                    Note::Kept,
+                    self.objects,
+                );
+                let made = made.await?;
+                self.revisions.push(served(&made));
+                self.present.insert(made.name_any(), made);
                 continue;
             }
             self.revisions.push(in_git(&self.repository, revision, object.as_ref()));
@@ -221,9 +228,9 @@ impl<'a> World<'a> {
         names.dedup();
         for name in names {
             if self.revisions.iter().all(|known| known.name_any() != name)
-                && let Some(object) = self.objects.get::<PackageRevision>(&self.namespace, &name).await?
+                && let Some(record) = self.objects.get::<RevisionRecord>(&self.namespace, &name).await?
             {
-                self.revisions.push(object);
+                self.revisions.push(served(&record));
             }
         }
         Ok(())
@@ -307,8 +314,8 @@ impl<'a> World<'a> {
         found.ok_or_else(gone)
     }
 
-    /// Returns the object of a revision in the cluster, if it exists.
-    pub(super) fn object(&self, name: &str) -> Option<&PackageRevision> {
+    /// Returns the record of a revision, if it exists.
+    pub(super) fn record(&self, name: &str) -> Option<&RevisionRecord> {
         self.present.get(name)
     }
 
@@ -384,9 +391,10 @@ impl Operations for World<'_> {
             Ok((store.revision(&namespace, &revision)?.0, moved))
         });
         let (repository, moved) = moved.await?;
-        let present = self.objects.get::<PackageRevision>(&self.namespace, name).await?;
+        let present = self.objects.get::<RevisionRecord>(&self.namespace, name).await?;
         let none = Attributes::default();
-        Ok(objects::ensure(&repository, &moved, None, present, none, None, self.objects).await?)
+        let record = records::ensure(&repository, &moved, None, present, none, Note::Kept, self.objects);
+        Ok(served(&record.await?))
     }
 
     /// Deletes the revision from git, and its object.
@@ -401,37 +409,36 @@ impl Operations for World<'_> {
             Ok(()) | Err(StoreError::NotFound(_)) => {}
             Err(error) => return Err(told(&error, &name)),
         }
-        objects::release(object, self.objects).await.map_err(Failure::Retry)
+        match self.objects.get::<RevisionRecord>(&self.namespace, &name).await? {
+            Some(record) => records::release(&record, self.objects).await.map_err(Failure::Retry),
+            None => Ok(()),
+        }
     }
 
     async fn set_metadata(&self, revision: &PackageRevision, wanted: ObjectMeta) -> Result<(), Failure> {
         let name = revision.name_any();
-        let Some(mut object) = self.objects.get::<PackageRevision>(&self.namespace, &name).await? else {
+        let Some(mut record) = self.objects.get::<RevisionRecord>(&self.namespace, &name).await? else {
             return Ok(());
         };
-        if object.uid() != revision.uid() {
+        let present = served(&record).metadata;
+        if present.uid != revision.uid() {
             return Ok(());
         }
-        object.metadata.labels = wanted.labels;
-        object.metadata.annotations = wanted.annotations;
-        object.metadata.owner_references = wanted.owner_references;
-        match self.objects.replace(&object).await {
+        records::with_metadata(&mut record, &ObjectMeta { finalizers: present.finalizers, ..wanted });
+        match self.objects.replace(&record).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Returns a revision for decisions. A lifecycle change that a user has requested is not done yet,
-/// so the lifecycle is that of git.
+/// Returns a revision for decisions, as git and its record have it.
 fn in_git(
     repository: &GitRepository,
     revision: &Revision,
-    object: Option<&PackageRevision>,
+    record: Option<&RevisionRecord>,
 ) -> PackageRevision {
-    let mut seen = objects::wanted(repository, revision, None, object, None);
-    seen.spec.lifecycle = Some(revision.lifecycle.as_str().to_owned());
-    seen
+    served(&records::wanted(repository, revision, None, record, Note::Kept))
 }
 
 /// Reports whether a variant is being deleted before its last generation was reconciled. The

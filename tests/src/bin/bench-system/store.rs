@@ -35,10 +35,9 @@ pub(crate) async fn store(binaries: PathBuf, repositories: usize, each: usize) -
     }
     let revisions = fleet.api::<PackageRevision>();
     let is_published = |revision: &PackageRevision| {
-        let lifecycle = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
         // The branch itself appears as a placeholder revision of each package, which must not
         // count.
-        lifecycle == Some("Published") && revision.spec.revision == Some(1)
+        revision.spec.lifecycle.as_deref() == Some("Published") && revision.spec.revision == Some(1)
     };
     watch::until(&revisions, count, PATIENCE, is_published).await.with_context(|| fleet.system.logs())?;
     fleet.figure("store.shown_seconds", rounded(start.elapsed().as_secs_f64()));

@@ -14,8 +14,9 @@ pub(in crate::packages) async fn is_chosen(objects: &Objects, telemetry: &Teleme
     let porch = Porch::new(objects.client().clone());
     let mut failures = 0;
     loop {
+        // This service serves the same API, and may find its own registration after a restart.
         let served = tokio::select! {
-            served = porch.is_served() => served,
+            served = porch.is_of_others() => served,
             () = end.cancelled() => return false,
         };
         match served {
@@ -91,6 +92,13 @@ mod tests {
             (vec![served(&["packagerevisions", "packagerevisionresources"])], true),
             (vec![served(&["packagerevisions", "packagerevisions/status"])], false),
             (vec![nobody], false),
+            (
+                vec![(
+                    200,
+                    json!({"resources": [{"name": "packagerevisionresources", "categories": ["groundwork"]}]}),
+                )],
+                false,
+            ),
             (vec![away(), away(), served(&["packagerevisionresources"])], true),
         ] {
             let telemetry = Telemetry::silent("variant");

@@ -1,0 +1,213 @@
+//! Files of revisions (`packagevariants.md` 1.6, 6.14).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_api::{
+    Kind as _, ObjectMeta, PackageRevisionResources, PackageRevisionResourcesSpec,
+    PackageRevisionResourcesStatus, ResourceExt as _, RevisionRecord,
+};
+use groundwork_apiserver::{Answer, Kind, Refusal, Request, Selector, Served, Verb, patched};
+use groundwork_packages::git::{Actor, Committed, Files, GitRepository, Revision, StoreError};
+use serde_json::Value;
+
+use super::kinds::{FILES_OF_GROUP, fields};
+use super::{Api, refusals};
+use crate::packages::downstream::keeps_failures;
+use crate::packages::git_content::knowing;
+use crate::packages::records::served;
+use crate::packages::revision::{repository_key, revision_key};
+
+/// Annotation with the paths of files that are no text in UTF-8, which this API cannot carry. A
+/// save keeps them.
+const BINARY_FILES: &str = "groundwork.dev/binary-files";
+
+impl Api {
+    /// Returns the files of a revision.
+    pub(super) async fn read_files(&self, request: &Request) -> Result<Answer, Refusal> {
+        let record = self.record(&request.namespace, &request.name).await?;
+        let (_, _, found) = self.files(&record).await?;
+        Ok(Answer::Object(json(&found)?))
+    }
+
+    /// Lists the files of the selected revisions.
+    pub(super) async fn list_files(&self, kind: &Kind, request: &Request) -> Result<Answer, Refusal> {
+        let selector: Selector = kind.selector(request)?;
+        let log = self.log(&request.namespace, &request.options).await?;
+        let (revisions, version) = log.list(&request.namespace, &selector);
+        let mut items = Vec::new();
+        for revision in revisions {
+            let record = match self.record(&revision.namespace, &revision.name).await {
+                Ok(record) => record,
+                // It was deleted in the meantime.
+                Err(refusal) if refusal.code == 404 => continue,
+                Err(refusal) => return Err(refusal),
+            };
+            let (_, _, found) = self.files(&record).await?;
+            items.push(Arc::new(Served {
+                namespace: revision.namespace.clone(),
+                name: revision.name.clone(),
+                version,
+                labels: BTreeMap::new(),
+                fields: fields(&served(&record)),
+                json: json(&found)?.to_string().into_bytes().into(),
+            }));
+        }
+        Ok(Answer::List { items, version })
+    }
+
+    /// Replaces the text files of a draft, renders it, and answers with the results of the
+    /// functions.
+    pub(super) async fn save_files(
+        &self,
+        request: &Request,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Refusal> {
+        let name = &request.name;
+        let record = self.record(&request.namespace, name).await?;
+        let (repository, revision, present) = self.files(&record).await?;
+        let body = match request.verb {
+            Verb::Patch => patched(&json(&present)?, request)?,
+            _ => request.json()?,
+        };
+        let asked: PackageRevisionResources = serde_json::from_value(body).map_err(|error| {
+            Refusal::bad_request(format!("the object is no PackageRevisionResources: {error}"))
+        })?;
+        let version = asked.metadata.resource_version.clone().filter(|version| !version.is_empty());
+        let conflict = || Refusal::conflict(FILES_OF_GROUP, name, &StoreError::Conflict.to_string());
+        match version {
+            None if request.verb == Verb::Update => {
+                return Err(Refusal::internal("resourceVersion must be specified for an update"));
+            }
+            Some(version) if Some(&version) != present.metadata.resource_version.as_ref() => {
+                return Err(conflict());
+            }
+            _ => {}
+        }
+        if *asked.spec.resources == *present.spec.resources {
+            return Ok(Answer::Object(json(&present)?));
+        }
+        let mut files: Files = asked
+            .spec
+            .resources
+            .iter()
+            .map(|(path, text)| (path.clone(), text.clone().into_bytes()))
+            .collect();
+        let keeps = keeps_failures(&served(&record));
+        let (namespace, actor) = (request.namespace.clone(), Actor { name: request.user.name.clone() });
+        let key = repository_key(&revision_key(&namespace, name));
+        let is_dry = request.options.is_dry_run;
+        let save = {
+            let (name, revision, reading) = (name.clone(), Arc::clone(&revision), Arc::clone(&repository));
+            move |store: &groundwork_packages::git::Store| {
+                // This API cannot carry the others, so a save leaves them as they are.
+                let binary = reading.files(&revision)?.into_iter();
+                files.extend(binary.filter(|(_, content)| std::str::from_utf8(content).is_err()));
+                let staged = store.stage_files(&namespace, &name, &revision.version(), files)?;
+                if is_dry { Ok(None) } else { staged.keep_failures(keeps).commit(&actor).map(Some) }
+            }
+        };
+        let store = self.store()?;
+        let saved = if is_dry { store.run(&key, save).await } else { store.write(&key, save).await };
+        let saved = saved.map_err(|error| refusals::of_store(&error, name))?;
+        let Some(Committed { revision, status, error }) = saved else {
+            return Ok(Answer::Object(json(&asked)?));
+        };
+        let record = self.follow(&repository, &revision, record, None).await?;
+        self.seen(&record).await;
+        if let Some(error) = &error {
+            warnings.push(format!("the package was saved without being rendered: {error}"));
+        }
+        let (_, _, mut found) = self.files(&record).await?;
+        let mut render_status = status.unwrap_or_default();
+        render_status.error = error.or(render_status.error).or_else(|| Some(String::new()));
+        let status = PackageRevisionResourcesStatus {
+            render_status: Some(render_status),
+            ..PackageRevisionResourcesStatus::default()
+        };
+        found.status = Some(status);
+        Ok(Answer::Object(json(&found)?))
+    }
+
+    /// Reads the files of the revision of a record.
+    async fn files(
+        &self,
+        record: &RevisionRecord,
+    ) -> Result<(Arc<GitRepository>, Arc<Revision>, PackageRevisionResources), Refusal> {
+        let (namespace, name) = (record.namespace().unwrap_or_default(), record.name_any());
+        let store = self.store()?;
+        let key = repository_key(&revision_key(&namespace, &name));
+        let repository = knowing(store, &key, record, &self.objects).await;
+        let repository = repository.map_err(|error| refusals::of_store(&error, &name))?;
+        let read = {
+            let (repository, name) = (Arc::clone(&repository), name.clone());
+            store.run(&key, move |_| {
+                let revision = repository.revision(&name)?;
+                let files = repository.files(&revision)?;
+                Ok((revision, files))
+            })
+        };
+        let (revision, files) = read.await.map_err(|error| refusals::of_store(&error, &name))?;
+        Ok((repository, revision, resources(record, files)))
+    }
+}
+
+/// Returns the object with the text files of a revision.
+fn resources(record: &RevisionRecord, files: Files) -> PackageRevisionResources {
+    let revision = served(record);
+    let mut texts = BTreeMap::new();
+    let mut binary = Vec::new();
+    for (path, content) in files {
+        match String::from_utf8(content) {
+            Ok(text) => drop(texts.insert(path, text)),
+            Err(_) => binary.push(path),
+        }
+    }
+    let annotations = [(BINARY_FILES.to_owned(), binary.join(","))];
+    let metadata = ObjectMeta {
+        name: revision.metadata.name,
+        namespace: revision.metadata.namespace,
+        uid: revision.metadata.uid,
+        resource_version: revision.metadata.resource_version,
+        creation_timestamp: revision.metadata.creation_timestamp,
+        annotations: (!binary.is_empty()).then(|| annotations.into()),
+        ..ObjectMeta::default()
+    };
+    let spec = PackageRevisionResourcesSpec {
+        package_name: revision.spec.package_name,
+        workspace_name: revision.spec.workspace_name,
+        revision: revision.spec.revision,
+        repository: revision.spec.repository,
+        resources: texts.into(),
+        ..PackageRevisionResourcesSpec::default()
+    };
+    PackageRevisionResources { metadata, spec, status: None }
+}
+
+fn json(object: &PackageRevisionResources) -> Result<Value, Refusal> {
+    serde_json::to_value(object).map_err(|error| {
+        Refusal::internal(&format!("{} cannot be written: {error}", PackageRevisionResources::KIND))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_served_and_others_named() {
+        let record: RevisionRecord = serde_json::from_value(json!({
+            "metadata": {"name": "edge.dns.w", "namespace": "fleet", "resourceVersion": "7", "uid": "u"},
+            "spec": {"packageName": "dns", "repository": "edge", "workspaceName": "w"},
+        }))
+        .unwrap();
+        let files = Files::from([("Kptfile".to_owned(), b"a".to_vec()), ("logo".to_owned(), vec![0xff])]);
+        let object = super::json(&resources(&record, files)).unwrap();
+        assert_eq!(object["spec"]["resources"], json!({"Kptfile": "a"}));
+        assert_eq!(object["metadata"]["annotations"][BINARY_FILES], "logo");
+        assert_eq!(object["metadata"]["resourceVersion"], "7");
+        assert_eq!(object["kind"], "PackageRevisionResources");
+    }
+}
