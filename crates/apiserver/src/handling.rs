@@ -23,7 +23,7 @@ use crate::storage::{Answer, Kind, Storage};
 use crate::view::View;
 use crate::watch::Watching;
 
-/// Limit for the body of a request in bytes: a package of 6 MiB, as JSON.
+/// Limit for the body of a request in bytes.
 const MAX_BODY: usize = 16 << 20;
 /// Memory for all bodies of requests that are being answered, in units of [`BODY_UNIT`].
 const BODIES: usize = 256;
@@ -242,7 +242,7 @@ fn audit(request: &Request) {
             namespace = request.namespace,
             name = request.name,
             is_dry_run = request.options.is_dry_run,
-            "a user changes packages"
+            "a user changes an object"
         );
     }
 }

@@ -30,7 +30,7 @@ mod watch;
 
 pub use certificate::{CertificateError, CertificateFiles};
 pub use equality::is_equivalent;
-pub use log::{Change, Event, Expired, Log, Served};
+pub use log::{Change, Event, Expired, LAG, Log, Served};
 pub use mirror::{Recorded, mirror};
 pub use patch::patched;
 pub use refusal::{Cause, Refusal};

@@ -13,6 +13,9 @@ use crate::selector::{Fields, Selector};
 /// behind has to begin anew.
 const MAX_EVENTS: usize = 10_000;
 
+/// Longest wait for a version that another replica has answered.
+pub const LAG: Duration = Duration::from_secs(3);
+
 /// Object as it is served.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Served {

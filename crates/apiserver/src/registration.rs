@@ -186,7 +186,7 @@ impl Registration {
         }
         let api = Api::<APIService>::all(client.clone());
         if let Err(error) = api.delete(&self.name(), &DeleteParams::default()).await {
-            tracing::warn!(error = innermost_cause(&error), "the APIService of package revisions stays");
+            tracing::warn!(name = self.name(), error = innermost_cause(&error), "the APIService stays");
         }
     }
 

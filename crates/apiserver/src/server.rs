@@ -43,7 +43,7 @@ pub enum ApiServerError {
     Address { address: SocketAddr, source: io::Error },
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    #[error("the API server for package revisions failed: {0}")]
+    #[error("the port of the aggregated API failed: {0}")]
     Ended(io::Error),
 }
 
@@ -126,7 +126,7 @@ impl ApiServer {
         let listener = Door { address, visits: accept(port, Arc::clone(&trust), end.clone()) };
         let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>());
         let keeping = keep(&client, &certificate, &registration, &trust, &ready);
-        tracing::info!(%address, "serving package revisions to the API server of the cluster");
+        tracing::info!(%address, "serving an aggregated API to the API server of the cluster");
         let ended = tokio::select! {
             served = serving => served.map_err(ApiServerError::Ended),
             () = keeping => Ok(()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::log::{Change, Served};
+use crate::log::{Change, LAG, Served};
 use crate::refusal::Refusal;
 use crate::request::Options;
 use crate::storage::{Group, Kind, Watch};
@@ -19,8 +19,6 @@ use crate::view::View;
 const BOOKMARKS: Duration = Duration::from_secs(60);
 /// Time after which a watch ends if the client does not say another.
 const TIME: Duration = Duration::from_secs(30 * 60);
-/// Longest wait for a version that another replica has answered.
-const LAG: Duration = Duration::from_secs(3);
 
 /// A watch of one client.
 pub(crate) struct Watching {

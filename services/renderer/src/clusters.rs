@@ -9,7 +9,9 @@ use groundwork_proto::deployer::v1::MakeKubeconfigRequest;
 use groundwork_proto::deployer::v1::deployer_client::DeployerClient;
 use groundwork_proto::deployer::v1::make_kubeconfig_request::User;
 use groundwork_proto::status::{self, reasons};
-use tonic::{Code, Status};
+use tonic::Status;
+
+use crate::components::may_pass;
 
 /// Client of the deployer. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -70,12 +72,7 @@ impl RemoteClusters {
     fn failed(&self, status: &Status) -> String {
         // The cluster of a user may stay away for ever, and must not keep the job from its end.
         let is_cluster = status::reason(status).is_some_and(|reason| reason == reasons::CLUSTER_UNAVAILABLE);
-        let is_crowded = status::reason(status).is_some_and(|reason| reason == reasons::TOO_MANY_CALLS);
-        let may_pass = matches!(
-            status.code(),
-            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
-        );
-        if is_crowded || (may_pass && !is_cluster) {
+        if may_pass(status) && !is_cluster {
             let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
             *unavailable = Some(status.message().to_owned());
         }

@@ -173,12 +173,7 @@ impl RemoteRepositories {
     }
 
     fn failed(&self, name: &str, version: &str, status: &Status) -> RepositoryError {
-        let is_crowded = status::reason(status).is_some_and(|reason| reason == reasons::TOO_MANY_CALLS);
-        let may_pass = matches!(
-            status.code(),
-            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
-        );
-        if is_crowded || may_pass {
+        if may_pass(status) {
             let unavailable = &self.0.resolver_errors.unavailable;
             *unavailable.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.message().to_owned());
         }
@@ -299,4 +294,14 @@ async fn receive(
         fetched.bytes.extend_from_slice(&piece.chunk);
     }
     Ok(())
+}
+
+/// Reports whether the same call may be answered later, so that a job waits for it.
+pub(crate) fn may_pass(status: &Status) -> bool {
+    let is_crowded = status::reason(status).is_some_and(|reason| reason == reasons::TOO_MANY_CALLS);
+    is_crowded
+        || matches!(
+            status.code(),
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
+        )
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use groundwork_api::{
     Kind as _, ObjectMeta, PackageRevisionResources, PackageRevisionResourcesSpec,
     PackageRevisionResourcesStatus, ResourceExt as _, RevisionRecord,
@@ -21,6 +22,8 @@ use crate::packages::revision::{repository_key, revision_key};
 /// Annotation with the paths of files that are no text in UTF-8, which this API cannot carry. A
 /// save keeps them.
 const BINARY_FILES: &str = "groundwork.dev/binary-files";
+/// Limit for the files of one list, in bytes of JSON: they are in memory at the same time.
+const LONGEST_LIST: usize = 64 << 20;
 
 impl Api {
     /// Returns the files of a revision.
@@ -36,6 +39,7 @@ impl Api {
         let log = self.log(&request.namespace, &request.options).await?;
         let (revisions, version) = log.list(&request.namespace, &selector);
         let mut items = Vec::new();
+        let mut size = 0;
         for revision in revisions {
             let record = match self.record(&revision.namespace, &revision.name).await {
                 Ok(record) => record,
@@ -44,13 +48,22 @@ impl Api {
                 Err(refusal) => return Err(refusal),
             };
             let (_, _, found) = self.files(&record).await?;
+            let text: Bytes = json(&found)?.to_string().into();
+            size += text.len();
+            if size > LONGEST_LIST {
+                let mebibytes = LONGEST_LIST >> 20;
+                return Err(Refusal::bad_request(format!(
+                    "the files of the selected revisions have more than {mebibytes} MiB: select fewer revisions, such as \
+                     by --field-selector spec.repository=NAME, or get single ones"
+                )));
+            }
             items.push(Arc::new(Served {
                 namespace: revision.namespace.clone(),
                 name: revision.name.clone(),
                 version,
                 labels: BTreeMap::new(),
                 fields: fields(&served(&record)),
-                json: json(&found)?.to_string().into_bytes().into(),
+                json: text,
             }));
         }
         Ok(Answer::List { items, version })

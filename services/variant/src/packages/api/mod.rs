@@ -22,12 +22,11 @@ mod removing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{PackageRevision, RevisionRecord};
 use groundwork_apiserver::{
-    Answer, ApiServer, Group, Kind, Log, Options, Refusal, Request, Served, Storage, Verb, Watch, mirror,
+    Answer, ApiServer, Group, Kind, LAG, Log, Options, Refusal, Request, Served, Storage, Verb, Watch, mirror,
 };
 use groundwork_controller::Objects;
 use groundwork_grpc::Access;
@@ -40,9 +39,6 @@ use super::{Backend, PackageStore};
 use crate::shared::Shared;
 pub use arguments::{ApiArguments, ApiStartError};
 use kinds::{FILES, GROUP, KINDS, PACKAGES, REVISIONS};
-
-/// Longest wait of a list for a version that another replica has answered.
-const LAG: Duration = Duration::from_secs(3);
 
 /// Porch's API on the git store of this process.
 pub(crate) struct Api {

@@ -89,13 +89,17 @@ impl Api {
         }
         let permission = if may_approve { Permission::Approver } else { Permission::Anybody };
         deletion(lifecycle, is_placeholder, permission).map_err(|refusal| forbidden(&refusal.to_string()))?;
+        // Only published revisions are kept for those that are made from them.
+        if matches!(lifecycle, Lifecycle::Draft | Lifecycle::Proposed) {
+            return Ok(());
+        }
         let log = self.log(&request.namespace, &request.options).await?;
         let (revisions, _) = log.list(&request.namespace, &Selector::default());
         let derived = revisions.iter().find(|found| {
             let object = serde_json::from_slice::<PackageRevision>(&found.json);
             found.name != *name && object.is_ok_and(|object| derives_from(&object, present))
         });
-        match derived.filter(|_| lifecycle != Lifecycle::Draft && lifecycle != Lifecycle::Proposed) {
+        match derived {
             Some(found) => Err(forbidden(&format!(
                 "cannot delete package revision, it is referenced as upstream by: {}",
                 found.name
