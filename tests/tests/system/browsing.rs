@@ -89,7 +89,7 @@ async fn the_console_in_a_browser() -> Result<()> {
         somebody_interrupts(&system, &browser).await?;
         somebody_approves(&system, &browser).await
     };
-    result.await.with_context(|| system.logs())
+    result.await.map_err(|error| system.explained(error))
 }
 
 /// Creates the landscape: many Installations of which some fail, one with nested Installations and

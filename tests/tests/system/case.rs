@@ -150,7 +150,7 @@ impl<'a> Case<'a> {
             Ok(object) => Err(serde_json::to_string(&object).unwrap_or_default()),
             Err(error) => Err(error.to_string()),
         };
-        wait_for(what, PATIENCE, look).await.with_context(|| self.system.logs())
+        wait_for(what, PATIENCE, look).await.map_err(|error| self.system.explained(error))
     }
 
     /// Waits until an object does not exist.
@@ -161,7 +161,9 @@ impl<'a> Case<'a> {
             Ok(Some(object)) => Err(serde_json::to_string(&object).unwrap_or_default()),
             Err(error) => Err(error.to_string()),
         };
-        wait_for(&format!("{name} is gone"), PATIENCE, look).await.with_context(|| self.system.logs())
+        wait_for(&format!("{name} is gone"), PATIENCE, look)
+            .await
+            .map_err(|error| self.system.explained(error))
     }
 
     /// Returns the DeployItem of a template.

@@ -87,7 +87,7 @@ async fn the_console_shows_and_does_what_its_visitor_may() -> Result<()> {
         changes_are_told(&system, &broken).await?;
         nothing_is_listed(&system)
     };
-    result.await.with_context(|| system.logs())
+    result.await.map_err(|error| system.explained(error))
 }
 
 async fn signing_in(system: &System, case: &Case<'_>) -> Result<()> {
@@ -367,19 +367,19 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
         if page.contains("may be outdated:") || !page.contains("team/shop") { Err(page) } else { Ok(()) }
     })
     .await
-    .with_context(|| system.logs())?;
+    .map_err(|error| system.explained(error))?;
 
     system.plane.kill_api_server().await?;
     let page = says(&reader, "/installations/team/shop", "does not answer").await;
     let page = match page {
         Ok(page) => page,
-        Err(error) => return Err(error.context(system.logs())),
+        Err(error) => return Err(system.explained(error)),
     };
     ensure!(page.contains("shop") || page.contains("Not now"), "{page}");
     system.plane.start_api_server_again().await?;
     says(&reader, "/installations/team/shop", "Objects of this Installation")
         .await
-        .with_context(|| system.logs())?;
+        .map_err(|error| system.explained(error))?;
     system.remove("renderer");
     journal::says_that_the_renderer_is_away(&reader).await?;
     drop(deaf);
@@ -469,7 +469,7 @@ async fn fleets_are_shown_and_drafts_are_approved() -> Result<()> {
     system.run("console").await?;
     system.until_ready("console").await?;
     let result = fleet(&system).await;
-    result.with_context(|| system.logs())
+    result.map_err(|error| system.explained(error))
 }
 
 async fn fleet(system: &System) -> Result<()> {

@@ -26,8 +26,8 @@ pub(crate) fn options() -> SystemOptions {
 #[tokio::test(flavor = "multi_thread")]
 async fn echo_server_from_apply_to_delete() -> Result<()> {
     let Some(system) = System::start(options()).await? else { return Ok(()) };
-    applied(&system).await.with_context(|| system.logs())?;
-    deleted(&system).await.with_context(|| system.logs())?;
+    applied(&system).await.map_err(|error| system.explained(error))?;
+    deleted(&system).await.map_err(|error| system.explained(error))?;
     metrics::are_documented(&system).await?;
     let refused: Vec<_> = requests(&system, "")?
         .into_iter()

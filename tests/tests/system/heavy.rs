@@ -87,7 +87,7 @@ async fn a_service_at_work_ends_when_it_is_told_to() -> Result<()> {
         if renderer.is_running() { Err("it runs".to_owned()) } else { Ok(()) }
     })
     .await
-    .with_context(|| system.logs())?;
+    .map_err(|error| system.explained(error))?;
     Ok(())
 }
 
@@ -274,7 +274,7 @@ async fn a_rendering_that_ends_the_process_is_given_up() -> Result<()> {
                 }
             })
             .await
-            .with_context(|| system.logs())?;
+            .map_err(|error| system.explained(error))?;
             if attempt == 1 {
                 case.delete::<Installation>("poison-deleted").await?;
             }
@@ -292,7 +292,7 @@ async fn a_rendering_that_ends_the_process_is_given_up() -> Result<()> {
         }
     })
     .await
-    .with_context(|| system.logs())?;
+    .map_err(|error| system.explained(error))?;
     case.delete::<Installation>("poison").await?;
     Ok(())
 }

@@ -40,7 +40,7 @@ async fn until_published<K: groundwork_api::Kind + crate::case::Namespaced>(
         }
     })
     .await
-    .with_context(|| case.system.logs())
+    .map_err(|error| case.system.explained(error))
 }
 
 /// The watcher stops while an item is deleted whose last version the renderer has written. The
@@ -76,7 +76,7 @@ async fn a_deletion_that_no_watcher_saw_ends_soon_after_one_is_back() -> Result<
         if left.is_empty() { Ok(()) } else { Err(serde_json::to_string(&left).unwrap_or_default()) }
     })
     .await
-    .with_context(|| system.logs())
+    .map_err(|error| system.explained(error))
 }
 
 /// Copies a folder with all its content to a path that does not exist yet.

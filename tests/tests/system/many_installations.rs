@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_tests::{System, wait_for};
@@ -65,7 +65,7 @@ pub(crate) async fn until_done(system: &System, namespace: &str) -> Result<()> {
         Err(format!("{} unfinished, the first: {:?}", unfinished.len(), unfinished.first()))
     })
     .await
-    .with_context(|| system.logs())
+    .map_err(|error| system.explained(error))
 }
 
 /// Returns all objects, without the fields that differ between two equal runs.

@@ -93,7 +93,7 @@ async fn a_repository_of_strangers_serves_what_is_good() -> Result<()> {
     register(&case, &remotes, "stranger", false).await?;
     case.until::<PackageRevision>("the good one is served", "stranger.good.v1", |_| true)
         .await
-        .with_context(|| system.logs())?;
+        .map_err(|error| system.explained(error))?;
     let person = Person::new(&case, "author", desk.folder.path(), &[["get", FILES]]).await?;
 
     let message = told(&case).await?;

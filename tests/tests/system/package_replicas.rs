@@ -66,7 +66,7 @@ async fn all_ready(case: &Case<'_>) -> Result<()> {
         if ready == REPOSITORIES.len() * PACKAGES { Ok(()) } else { Err(format!("{ready} are")) }
     })
     .await
-    .with_context(|| case.system.logs())
+    .map_err(|error| case.system.explained(error))
 }
 
 #[tokio::test]

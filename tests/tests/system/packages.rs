@@ -174,16 +174,16 @@ pub(crate) async fn ready(case: &Case<'_>, name: &str, targets: &[&str]) -> Resu
         let found: Vec<&str> = status.downstream_targets.iter().map(|target| target.name.as_str()).collect();
         told(variant, "Ready").is_some_and(|(status, ..)| status == "True") && found == targets
     };
-    case.until(&what, name, is_so).await.with_context(|| case.system.logs())
+    case.until(&what, name, is_so).await.map_err(|error| case.system.explained(error))
 }
 
 pub(crate) async fn lifecycle(case: &Case<'_>, name: &str, wanted: &str) -> Result<()> {
     let content = json!({"spec": {"lifecycle": wanted}});
-    match wanted {
-        "Published" => drop(approve(case, name, &content).await.with_context(|| case.system.logs())?),
-        _ => drop(case.change::<PackageRevision>(name, &content).await.with_context(|| case.system.logs())?),
-    }
-    Ok(())
+    let changed = match wanted {
+        "Published" => approve(case, name, &content).await.map(drop),
+        _ => case.change::<PackageRevision>(name, &content).await.map(drop),
+    };
+    changed.map_err(|error| case.system.explained(error))
 }
 
 /// Decides about a revision through the subresource for approvals.
@@ -283,7 +283,7 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
         if refs == ["deletionProposed/dns/v1", "main", "dns/v1"] { Ok(()) } else { Err(format!("{refs:?}")) }
     })
     .await
-    .with_context(|| system.logs())?;
+    .map_err(|error| system.explained(error))?;
     let marked: PackageRevision = case.get("edge.dns.packagevariant-1").await?;
     ensure!(marked.owner_references().is_empty(), "garbage collection would take it: {marked:?}");
     metrics::of_the_store_are_documented(system).await
@@ -344,7 +344,7 @@ async fn a_set_narrowed_and_widened() -> Result<()> {
             if refs == expected { Ok(()) } else { Err(format!("{refs:?}")) }
         })
         .await
-        .with_context(|| system.logs())
+        .map_err(|error| system.explained(error))
     };
     drafts(&["drafts/a/packagevariant-1", "drafts/b/packagevariant-1", "drafts/c/packagevariant-1", "main"])
         .await?;

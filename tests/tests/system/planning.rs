@@ -132,7 +132,7 @@ async fn settled(case: &Case<'_>, ran: &BTreeSet<String>, before: &BTreeMap<Stri
         }
     })
     .await
-    .with_context(|| case.system.logs())
+    .map_err(|error| case.system.explained(error))
 }
 
 /// Plans one change, applies it and compares the results.

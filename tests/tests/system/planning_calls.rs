@@ -48,7 +48,7 @@ async fn asked(
 async fn same(case: &Case<'_>, token: &str, objects: &[Value]) -> Result<Value> {
     let (system, namespace) = (case.system, case.namespace.as_str());
     let answer = asked(system, Some(token), namespace, objects).await?;
-    let plan = decode(answer.with_context(|| system.logs())?.plan)?;
+    let plan = decode(answer.map_err(|error| system.explained(error))?.plan)?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("change.yaml");
     std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string())?;

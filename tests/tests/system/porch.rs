@@ -154,7 +154,7 @@ impl<'a> Store<'a> {
             Err(format!("{:#?}", names.iter().map(|name| self.revision(name)).collect::<Vec<_>>()))
         })
         .await
-        .with_context(|| self.case.system.logs())
+        .map_err(|error| self.case.system.explained(error))
     }
 }
 

@@ -59,7 +59,7 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let author = Person::new(&store.case, "author", folder.path(), &AUTHOR).await?;
     let clone = ["clone", UPSTREAM, "--repository", "edge", "--package", "dns"];
-    let text = done(&author, &clone).await.with_context(|| store.case.system.logs())?;
+    let text = done(&author, &clone).await.map_err(|error| store.case.system.explained(error))?;
     ensure!(text == "edge.dns.v1 Draft\n", "{text}");
     let draft = store.revision("edge.dns.v1").context("a draft")?;
     ensure!(tasks(&draft) == ["clone"] && draft["metadata"].get("annotations").is_none(), "{draft}");

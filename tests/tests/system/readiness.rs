@@ -21,7 +21,7 @@ const MOST_ERRORS: usize = 2;
 #[tokio::test(flavor = "multi_thread")]
 async fn services_without_nats_are_not_ready_and_their_logs_stay_short() -> Result<()> {
     let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
-    let jobs = outages(&mut system).await.with_context(|| system.logs())?;
+    let jobs = outages(&mut system).await.map_err(|error| system.explained(error))?;
     for service in ALL {
         few_words(service, &lines(&system, service)?)?;
     }

@@ -50,9 +50,9 @@ async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
     fs::write(&path, map.to_string())?;
     let options = SystemOptions { repositories: Some(path), ..SystemOptions::default() };
     let Some(system) = System::start(options).await? else { return Ok(()) };
-    applied(&system).await.with_context(|| system.logs())?;
+    applied(&system).await.map_err(|error| system.explained(error))?;
     explained(&system).await?;
-    deleted(&system).await.with_context(|| system.logs())
+    deleted(&system).await.map_err(|error| system.explained(error))
 }
 
 /// B-18: the command writes component versions into a registry, and does not overwrite existing

@@ -221,7 +221,7 @@ async fn every_right_is_used_and_none_is_missing() -> Result<()> {
         ),
     ];
     let Some(system) = System::start(SystemOptions { variables, ..options() }).await? else { return Ok(()) };
-    touch_everything(&system).await.with_context(|| system.logs())?;
+    touch_everything(&system).await.map_err(|error| system.explained(error))?;
     let (used, refused) = asked(&system)?;
     ensure!(refused.is_empty(), "rights are missing in k8s/base: {refused:#?}");
     let excused =
@@ -535,7 +535,7 @@ async fn a_missing_right_is_named() -> Result<()> {
         }
     })
     .await
-    .with_context(|| system.logs())?;
+    .map_err(|error| system.explained(error))?;
     let log = system.service("renderer")?.program.log();
     wait_for("the log names it too", PATIENCE, async || match std::fs::read_to_string(&log) {
         Ok(text) if text.contains(told) => Ok(()),

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groundwork_api::{Context as LandscaperContext, Installation};
 use groundwork_tests::{ALL, System, SystemOptions, wait_for};
@@ -49,7 +49,7 @@ async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> 
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
 
     system.service_mut("resolver")?.program.kill().await?;
-    a_failing_crowd_delays_nobody(&system).await.with_context(|| system.logs())
+    a_failing_crowd_delays_nobody(&system).await.map_err(|error| system.explained(error))
 }
 
 /// Waits until a service runs, is not ready, and gives the reason.
@@ -65,7 +65,7 @@ async fn waits_for(system: &System, service: &str, what: &str) -> Result<()> {
         }
     })
     .await
-    .with_context(|| system.logs())
+    .map_err(|error| system.explained(error))
 }
 
 /// Returns the number of the renderer's reconcile attempts.

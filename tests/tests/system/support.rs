@@ -55,7 +55,7 @@ pub(crate) async fn finished(system: &System, namespace: &str, name: &str) -> Re
         Err(serde_json::to_string(&status).unwrap_or_default())
     })
     .await
-    .with_context(|| system.logs())
+    .map_err(|error| system.explained(error))
 }
 
 /// Returns the phase of an Installation and the message of its last error.

@@ -216,7 +216,7 @@ pub(crate) async fn next_round(case: &Case<'_>, name: &str) -> Result<groundwork
         if waits { Err(format!("{:?}", sync.status)) } else { Ok(sync) }
     })
     .await
-    .with_context(|| case.system.logs())
+    .map_err(|error| case.system.explained(error))
 }
 
 /// Returns the errors in the status of a TargetSync.

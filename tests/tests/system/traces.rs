@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use groundwork_tests::{System, SystemOptions, wait_for, workspace};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -72,7 +72,7 @@ async fn one_trace_spans_watch_bus_handler_call_and_write() -> Result<()> {
     let repositories = Some(workspace().join("examples/echo-server/components/repositories.yaml"));
     let options = SystemOptions { repositories, variables, ..SystemOptions::default() };
     let Some(system) = System::start(options).await? else { return Ok(()) };
-    apply(&system).await.with_context(|| system.logs())?;
+    apply(&system).await.map_err(|error| system.explained(error))?;
     let resolve = "groundwork.resolver.v1.Resolver/Resolve";
     for (span, ancestors) in [
         ("create executions", vec!["renderer handle", "watch event"]),

@@ -109,7 +109,7 @@ pub(crate) async fn has(
         if names == pairs { Ok(found.clone()) } else { Err(format!("{names:?}")) }
     })
     .await
-    .with_context(|| case.system.logs())
+    .map_err(|error| case.system.explained(error))
 }
 
 /// Returns the service's requests in a namespace: the number of reads of its sets, and all writes.
@@ -229,7 +229,7 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
         }
     })
     .await
-    .with_context(|| system.logs())?;
+    .map_err(|error| system.explained(error))?;
 
     // The garbage collector deletes the children of a deleted set.
     case.delete::<PackageVariantSet>("example").await?;
@@ -238,7 +238,7 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
         other => Err(format!("{other:?}")),
     })
     .await
-    .with_context(|| system.logs())
+    .map_err(|error| system.explained(error))
 }
 
 /// Two targets with the same readable name become two variants, and stay separate

@@ -129,7 +129,7 @@ async fn a_cluster_makes_what_the_command_shows() -> Result<()> {
                 }
             })
             .await
-            .with_context(|| system.logs())?;
+            .map_err(|error| system.explained(error))?;
         }
         for repository in ["cluster-01", "cluster-02", "cluster-03"] {
             let wanted = expected.keys().filter(|(found, _)| found == repository);

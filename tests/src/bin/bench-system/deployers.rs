@@ -227,5 +227,5 @@ async fn delete(
 /// Measures one kind of item on a system of its own.
 pub(crate) async fn deployers(binaries: PathBuf, kind: Kind, count: usize) -> Result<Figures> {
     let mut bench = Bench::start(binaries).await?.context(crate::NO_SERVERS)?;
-    bench.deploy(kind, count).await.with_context(|| bench.system.logs())
+    bench.deploy(kind, count).await.map_err(|error| bench.system.explained(error))
 }

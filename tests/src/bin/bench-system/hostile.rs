@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::future::try_join_all;
 use groundwork_api::{DataObject, Installation};
 use groundwork_grpc::{Channel, TokenSource, connect};
@@ -129,7 +129,7 @@ impl Bench {
     async fn seconds_of(&self, prefix: &str, count: usize) -> Result<f64> {
         let start = Instant::now();
         let names = self.create_many(prefix, count).await?;
-        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        self.until_succeeded(&names).await.map_err(|error| self.system.explained(error))?;
         Ok(start.elapsed().as_secs_f64())
     }
 }

@@ -118,7 +118,7 @@ impl Fleet {
                 revision.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
             lock.and_then(|lock| lock.reference.as_deref()) == Some(&reference)
         });
-        waited.await.with_context(|| self.system.logs())
+        waited.await.map_err(|error| self.system.explained(error))
     }
 
     /// Counts the writes of the services while they have no work left.

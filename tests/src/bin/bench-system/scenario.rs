@@ -88,17 +88,17 @@ impl Bench {
     pub(crate) async fn beside(&mut self, count: usize, items: usize) -> Result<Figures> {
         let alone = Instant::now();
         let names = self.create_many("alone", count).await?;
-        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        self.until_succeeded(&names).await.map_err(|error| self.system.explained(error))?;
         let alone = alone.elapsed().as_secs_f64();
         let large = large_installation("large", items);
         self.installations.create(&PostParams::default(), &large).await?;
         let start = Instant::now();
         let names = self.create_many("beside", count).await?;
-        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        self.until_succeeded(&names).await.map_err(|error| self.system.explained(error))?;
         let beside = start.elapsed().as_secs_f64();
         self.until_succeeded(&HashSet::from(["large".to_owned()]))
             .await
-            .with_context(|| self.system.logs())?;
+            .map_err(|error| self.system.explained(error))?;
         let large = start.elapsed().as_secs_f64();
         Ok(Figures::from_iter([
             ("beside.items_of_the_large_one".to_owned(), json!(items)),
@@ -119,7 +119,9 @@ impl Bench {
             let name = format!("items-{items}-{run}");
             let object = large_installation(&name, items);
             self.installations.create(&PostParams::default(), &object).await?;
-            self.until_succeeded(&HashSet::from([name])).await.with_context(|| self.system.logs())?;
+            self.until_succeeded(&HashSet::from([name]))
+                .await
+                .map_err(|error| self.system.explained(error))?;
         }
         let all = per(items * runs, 1);
         Ok(Figures::from_iter([
@@ -162,11 +164,11 @@ impl Bench {
     pub(crate) async fn plain(&mut self, count: usize, runs: usize) -> Result<Figures> {
         let meter = Meter::start(self)?;
         let names = self.create_many("plain", count).await?;
-        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        self.until_succeeded(&names).await.map_err(|error| self.system.explained(error))?;
         let mut figures = meter.stop(self, "plain", count)?;
         let objects: Vec<_> = (0..runs).map(|run| installation(&format!("one-{run:04}"))).collect();
         let reaction = self.reaction_to("plain", NAMESPACE, &objects).await;
-        figures.extend(reaction.with_context(|| self.system.logs())?);
+        figures.extend(reaction.map_err(|error| self.system.explained(error))?);
         Ok(figures)
     }
 
@@ -175,7 +177,7 @@ impl Bench {
         let namespace = "reaction";
         self.prepare(namespace, 0..runs).await?;
         let objects: Vec<_> = (0..runs).map(|run| load::installation(namespace, run)).collect();
-        self.reaction_to("reaction", namespace, &objects).await.with_context(|| self.system.logs())
+        self.reaction_to("reaction", namespace, &objects).await.map_err(|error| self.system.explained(error))
     }
 
     /// Measures two times per Installation, one after the other: from its creation to the event of

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use groundwork_api::{PackageRevision, Repository};
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,9 @@ pub(crate) async fn store(binaries: PathBuf, repositories: usize, each: usize) -
         // count.
         revision.spec.lifecycle.as_deref() == Some("Published") && revision.spec.revision == Some(1)
     };
-    watch::until(&revisions, count, PATIENCE, is_published).await.with_context(|| fleet.system.logs())?;
+    watch::until(&revisions, count, PATIENCE, is_published)
+        .await
+        .map_err(|error| fleet.system.explained(error))?;
     fleet.figure("store.shown_seconds", rounded(start.elapsed().as_secs_f64()));
     let memory =
         |fleet: &Fleet| -> Result<f64> { Ok(usage(fleet.system.service("variant")?.program.pid()?)?.peak) };

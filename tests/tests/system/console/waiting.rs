@@ -105,7 +105,7 @@ async fn told(case: &Case<'_>, name: &str, what: &str) -> Result<Value> {
         if is_told { Ok(tree) } else { Err(text) }
     })
     .await
-    .with_context(|| case.system.logs())
+    .map_err(|error| case.system.explained(error))
 }
 
 /// The page shows the same waits as the tree, for the Installation and for the objects below it.
