@@ -101,7 +101,7 @@ async fn list<K: Recorded>(
     let mut parameters = ListParams::default().limit(PAGE);
     let mut objects = Vec::new();
     loop {
-        let page = api.list(&parameters).await.map_err(|error| failed(innermost_cause(&error)))?;
+        let page = api.list(&parameters).await.map_err(|error| failed(told::<K>(&error)))?;
         objects.extend(page.items.iter().filter_map(serve));
         let version = page.metadata.resource_version.unwrap_or_default();
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -112,6 +112,16 @@ async fn list<K: Recorded>(
                 return Ok(version);
             }
         }
+    }
+}
+
+/// Returns the reason why records cannot be read.
+fn told<K: Recorded>(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            format!("the API server has no {}.{}: install its definition", K::plural(&()), K::group(&()))
+        }
+        error => innermost_cause(error),
     }
 }
 

@@ -1,4 +1,7 @@
-//! Patches of objects: merge patches (RFC 7386) and JSON patches (RFC 6902).
+//! Patches of objects: merge patches (RFC 7386), strategic merge patches and JSON patches
+//! (RFC 6902).
+
+mod strategic;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -7,6 +10,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 
 const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON: &str = "application/json-patch+json";
 
 /// Returns an object after the patch in a request.
@@ -20,6 +24,11 @@ pub fn patched(object: &Value, request: &Request) -> Result<Value, Refusal> {
         MERGE => {
             let mut object = object.clone();
             merge(&mut object, patch);
+            Ok(object)
+        }
+        STRATEGIC => {
+            let mut object = object.clone();
+            strategic::merge(&mut object, patch).map_err(Refusal::bad_request)?;
             Ok(object)
         }
         JSON => {
@@ -37,7 +46,7 @@ pub fn patched(object: &Value, request: &Request) -> Result<Value, Refusal> {
         }
         other => {
             let why = format!(
-                "patches of type {other:?} are not supported here; supported are {MERGE} (kubectl patch --type merge) and {JSON}"
+                "patches of type {other:?} are not supported here; supported are {STRATEGIC}, {MERGE} and {JSON}"
             );
             Err(Refusal::unsupported_media_type(&why))
         }

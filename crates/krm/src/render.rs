@@ -27,8 +27,8 @@ use image::Image;
 pub(crate) use image::Triple;
 use run::{Renderer, Stop};
 
-pub(crate) use list::Severity;
 pub use list::{Item, Outcome, ResourceList};
+pub(crate) use list::{Severity, joined};
 pub(crate) use wire::on_tree;
 pub use wire::{Answer, on_wire};
 

@@ -50,6 +50,7 @@ mod tasks;
 mod tasks_tests;
 #[cfg(test)]
 mod testing;
+mod visit;
 
 pub use access::{Access, Credentials, Proxy, ProxyError};
 pub use draft::{Committed, Staged};
@@ -68,3 +69,4 @@ pub use settings::{Settings, SettingsError};
 pub use snapshot::{Left, Snapshot};
 pub use store::{MAX_PACKAGE_BYTES, Options, Store};
 pub use tasks::{NewDraft, Original, Source, Update};
+pub use visit::Address;

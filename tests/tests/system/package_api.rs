@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use groundwork_api::{PackageRevision, PackageRevisionResources, Repository};
 use groundwork_testkit::git;
 use groundwork_tests::{System, SystemOptions, wait_for};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -214,6 +214,66 @@ async fn readers() -> Result<()> {
     let labelled =
         system.kubectl(&[&["label", "packagerevisions", "edge.a.w", "x=y"], &namespace[..]].concat()).await?;
     ensure!(labelled.contains("labeled"), "{labelled}");
+    // Without a type, kubectl sends a strategic merge patch.
+    let patch = r#"{"metadata": {"annotations": {"note": "kept"}, "finalizers": []}}"#;
+    system
+        .kubectl(&[&["patch", "packagerevisions", "edge.a.w", "--patch", patch], &namespace[..]].concat())
+        .await?;
+    let patched: PackageRevision = case.get("edge.a.w").await?;
+    ensure!(patched.annotations().get("note").is_some_and(|note| note == "kept"), "{patched:?}");
+    Ok(())
+}
+
+/// Returns a task that clones the package `net/coredns` at an address.
+fn from_address(address: &str, reference: &str, secret: Option<&str>) -> Value {
+    let mut git = json!({"repo": address, "ref": reference, "directory": "net/coredns"});
+    if let Some(name) = secret {
+        git["secretRef"] = json!({"name": name});
+    }
+    json!({"type": "clone", "clone": {"upstreamRef": {"type": "git", "git": git}}})
+}
+
+/// A clone from an address that no Repository registers is a package as any other; its lock names
+/// the address.
+#[tokio::test]
+async fn a_package_from_an_address() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "package-api-address").await?;
+    let remotes = readable(&case).await?;
+    remotes.create("elsewhere")?;
+    let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
+    remotes.publish("elsewhere", &[("net/coredns/Kptfile", kptfile)], Some("first"))?;
+    let address = remotes.path("elsewhere").display().to_string();
+    let made = create(&case, &draft("dns", "v1", &from_address(&address, "first", None))?).await?;
+    let lock = made.status.clone().and_then(|status| status.upstream_lock).and_then(|lock| lock.git);
+    let lock = lock.context("the draft has an upstream")?;
+    assert_eq!((lock.repo.as_deref(), lock.reference.as_deref()), (Some(address.as_str()), Some("first")));
+    ensure!(remotes.file("edge", "drafts/dns/v1", "dns/Kptfile")?.contains("upstreamLock:"));
+    lifecycle(&case, "edge.dns.v1", "Proposed").await?;
+    lifecycle(&case, "edge.dns.v1", "Published").await?;
+    let again = create(&case, &draft("dns", "v2", &from_address(&address, "first", None))?).await;
+    let (_, text) = refusal(again)?;
+    ensure!(text.contains("make subsequent revisions using `copy`"), "{text}");
+    for (address, reference, expected) in [
+        (address.as_str(), "second", "ref is \"second\", but the repository has no such tag or branch"),
+        (
+            "oci://registry.example/a",
+            "v1",
+            "clone.upstreamRef.git.repo: addresses of this kind (oci) are not allowed",
+        ),
+        (
+            "https://me:canary@git.example/a.git",
+            "v1",
+            "clone.upstreamRef.git.repo contains a user name or password",
+        ),
+    ] {
+        let answer = create(&case, &draft("web", "v1", &from_address(address, reference, None))?).await;
+        let (code, text) = refusal(answer)?;
+        ensure!(
+            code == 422 && text.contains(expected) && !text.contains("canary"),
+            "{address}: {code} {text}"
+        );
+    }
     Ok(())
 }
 
@@ -247,6 +307,14 @@ async fn writers() -> Result<()> {
     let answer = of_author.patch_subresource("approval", "edge.b.w", &PatchParams::default(), &publish).await;
     let (code, _) = refusal(answer)?;
     assert_eq!(code, 403);
+
+    // Nobody has credentials sent to an address of their own who may not read them.
+    case.create::<Secret>("pull", &json!({"stringData": {"username": "a", "password": "canary"}})).await?;
+    let address = remotes.path("elsewhere").display().to_string();
+    let theirs = draft("f", "w", &from_address(&address, "main", Some("pull")))?;
+    let answer = of_author.create(&PostParams::default(), &theirs).await;
+    let (code, text) = refusal(answer)?;
+    ensure!(code == 403 && text.contains("needs get on secrets"), "{code} {text}");
 
     // A dry run writes nothing, and unknown fields are not lost in silence.
     let dry = PostParams { dry_run: true, ..PostParams::default() };

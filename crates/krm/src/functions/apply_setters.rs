@@ -7,7 +7,7 @@ use super::fields::{Strings, pairs, set_inferred};
 use super::meter::Meter;
 use super::type_of;
 use crate::file::File;
-use crate::render::ResourceList;
+use crate::render::{ResourceList, joined};
 
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     let setters = match list.config.as_ref().map(|config| (type_of(config), config)) {
@@ -22,17 +22,23 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
             break;
         }
         setters
-            .visit(&mut item.root, &mut set)
+            .visit(&mut item.root, &mut Vec::new(), &mut set)
             .map_err(|cause| format!("failed to apply setters: {cause}"))?;
-        all.extend(set.into_iter().map(|value| (item.reference(), value)));
+        all.extend(set.into_iter().map(|found| (item.path.clone(), found)));
     }
     if all.is_empty() {
         list.info("no matches for input setter(s)");
     }
-    for (resource, value) in all {
-        list.info_of(resource, format!("set field value to \"{value}\""));
+    for (file, Set { field, value }) in all {
+        list.info_at(file, field, format!("set field value to \"{value}\""));
     }
     Ok(())
+}
+
+/// Field that was set.
+struct Set {
+    field: String,
+    value: String,
 }
 
 struct Setters<'a> {
@@ -73,28 +79,46 @@ impl Setters<'_> {
         split(pattern).iter().skip(1).step_by(2).any(|name| self.value(name).is_some())
     }
 
-    fn visit(&self, node: &mut Node, set: &mut Vec<String>) -> Result<(), String> {
+    fn visit(&self, node: &mut Node, path: &mut Vec<String>, set: &mut Vec<Set>) -> Result<(), String> {
         match &mut node.content {
             Content::Scalar(_) => {
                 let comment = node.comments.line.clone();
-                self.scalar(node, &comment, set)
+                self.scalar(node, &comment, path, set)
             }
-            Content::Sequence(list) => list.items.iter_mut().try_for_each(|item| self.visit(item, set)),
+            Content::Sequence(list) => list.items.iter_mut().enumerate().try_for_each(|(index, item)| {
+                path.push(format!("[{index}]"));
+                self.visit(item, path, set)?;
+                path.pop();
+                Ok(())
+            }),
             Content::Mapping(mapping) => mapping.pairs.iter_mut().try_for_each(|pair| {
-                if pair.value.as_sequence().is_some() {
-                    self.list(pair, set)?;
-                }
-                // After a key without a value, the parser may attach the comment to the key.
-                if pair.value.is_null() && pair.value.comments.line.is_empty() {
-                    let comment = pair.key.comments.line.clone();
-                    return self.scalar(&mut pair.value, &comment, set);
-                }
-                self.visit(&mut pair.value, set)
+                path.push(pair.key.text().unwrap_or_default().to_owned());
+                self.pair(pair, path, set)?;
+                path.pop();
+                Ok(())
             }),
         }
     }
 
-    fn scalar(&self, node: &mut Node, comment: &str, set: &mut Vec<String>) -> Result<(), String> {
+    fn pair(&self, pair: &mut Pair, path: &mut Vec<String>, set: &mut Vec<Set>) -> Result<(), String> {
+        if pair.value.as_sequence().is_some() {
+            self.list(pair, path, set)?;
+        }
+        // After a key without a value, the parser may attach the comment to the key.
+        if pair.value.is_null() && pair.value.comments.line.is_empty() {
+            let comment = pair.key.comments.line.clone();
+            return self.scalar(&mut pair.value, &comment, path, set);
+        }
+        self.visit(&mut pair.value, path, set)
+    }
+
+    fn scalar(
+        &self,
+        node: &mut Node,
+        comment: &str,
+        path: &[String],
+        set: &mut Vec<Set>,
+    ) -> Result<(), String> {
         let Some(pattern) = pattern(comment).filter(|pattern| self.concern(pattern)) else { return Ok(()) };
         let parts = split(pattern);
         let longest: usize = parts.iter().map(|part| self.value(part).unwrap_or(part).len()).sum();
@@ -123,11 +147,11 @@ impl Setters<'_> {
         if text.is_empty() {
             node.content = Node::string("").content;
         }
-        set.push(text);
+        set.push(Set { field: joined(path), value: text });
         Ok(())
     }
 
-    fn list(&self, pair: &mut Pair, set: &mut Vec<String>) -> Result<(), String> {
+    fn list(&self, pair: &mut Pair, path: &[String], set: &mut Vec<Set>) -> Result<(), String> {
         let comment = match pair.value.comments.line.as_str() {
             "" => pair.key.comments.line.clone(),
             of_value => of_value.to_owned(),
@@ -167,7 +191,7 @@ impl Setters<'_> {
                 std::mem::swap(of_key, of_value);
             }
         }
-        set.push(value.to_owned());
+        set.push(Set { field: joined(path), value: value.to_owned() });
         Ok(())
     }
 }
@@ -193,7 +217,7 @@ fn derive(parts: &[&str], text: &str) -> Strings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{check, check_error, config, said};
+    use super::super::testing::{check, check_error, config, run, said};
 
     fn check_setters(setters: &[(&str, &str)], text: &str, expected: &str) {
         check("apply-setters", &config(setters), text, expected);
@@ -270,6 +294,10 @@ mod tests {
             said("apply-setters", &to("1"), "a: 2 # kpt-set: ${x}\n"),
             ["info set field value to \"1\""]
         );
+        let object = "kind: A\nspec:\n  a:\n  - b: 2 # kpt-set: ${x}\n";
+        let (_, list) = run("apply-setters", &to("1"), object).unwrap();
+        let field = list.results[0].field.as_ref().and_then(|field| field.path.as_deref());
+        assert_eq!(field, Some("spec.a[0].b"));
         assert_eq!(said("apply-setters", &to("1"), "a: 2\n"), ["info no matches for input setter(s)"]);
         check_error(
             "apply-setters",

@@ -7,7 +7,7 @@ use super::fields::{pairs, set_inferred};
 use super::meter::Meter;
 use super::type_of;
 use crate::ignore::glob;
-use crate::render::ResourceList;
+use crate::render::{ResourceList, joined};
 
 const KEYS: [&str; 6] = ["by-value", "by-value-regex", "by-path", "by-file-path", "put-value", "put-comment"];
 
@@ -32,12 +32,18 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         if found.is_empty() && !item.is_kptfile() {
             found.extend(search.create(&mut item.root).map_err(failed)?);
         }
-        said.extend(found.into_iter().map(|message| (item.reference(), message)));
+        said.extend(found.into_iter().map(|finding| (item.path.clone(), finding)));
     }
-    for (resource, message) in said {
-        list.info_of(resource, message);
+    for (file, Finding { field, message }) in said {
+        list.info_at(file, field, message);
     }
     Ok(())
+}
+
+/// Message about a field.
+struct Finding {
+    field: String,
+    message: String,
 }
 
 fn fits_file(pattern: &str, path: &str) -> bool {
@@ -91,7 +97,7 @@ impl Search {
         &self,
         node: &mut Node,
         path: &mut Vec<String>,
-        said: &mut Vec<String>,
+        said: &mut Vec<Finding>,
         meter: &Meter,
     ) -> Result<(), String> {
         match &mut node.content {
@@ -119,7 +125,7 @@ impl Search {
         &self,
         node: &mut Node,
         path: &[String],
-        said: &mut Vec<String>,
+        said: &mut Vec<Finding>,
         meter: &Meter,
     ) -> Result<(), String> {
         let fitting = self.path.as_ref().map_or(1, |pattern| pattern.len().saturating_mul(path.len()));
@@ -160,15 +166,16 @@ impl Search {
             node.comments.line =
                 if comment.is_empty() || comment.starts_with('#') { comment } else { format!("# {comment}") };
         }
-        match &self.put_value {
+        let message = match &self.put_value {
             Some(value) => {
                 let value = resolve(value, groups.as_ref())?;
                 set_inferred(node, &value);
-                said.push(format!("Mutated field value to \"{value}\""));
+                format!("Mutated field value to \"{value}\"")
             }
-            None if self.put_comment.is_some() => said.push(format!("Mutated field value to \"{text}\"")),
-            None => said.push(format!("Matched field value \"{text}\"")),
-        }
+            None if self.put_comment.is_some() => format!("Mutated field value to \"{text}\""),
+            None => format!("Matched field value \"{text}\""),
+        };
+        said.push(Finding { field: joined(path), message });
         Ok(())
     }
 
@@ -176,7 +183,7 @@ impl Search {
     ///
     /// # Errors
     /// The field is a list or a map.
-    fn create(&self, root: &mut Node) -> Result<Option<String>, String> {
+    fn create(&self, root: &mut Node) -> Result<Option<Finding>, String> {
         let (Some(path), Some(value)) = (&self.path, &self.put_value) else { return Ok(None) };
         let is_exact = path.iter().all(|part| !part.contains(['*', '[']));
         if self.value.is_some() || self.regex.is_some() || !is_exact {
@@ -203,7 +210,8 @@ impl Search {
             new = Node::string("");
         }
         mapping.pairs.push(Pair::new(last, new));
-        Ok(Some(format!("Mutated field value to \"{value}\"")))
+        let message = format!("Mutated field value to \"{value}\"");
+        Ok(Some(Finding { field: joined(path), message }))
     }
 }
 

@@ -28,7 +28,7 @@ fn list(config: &str, text: &str) -> (File, ResourceList) {
     (file, ResourceList { items, config, ..ResourceList::default() })
 }
 
-fn run(function: &str, config: &str, text: &str) -> Result<(String, ResourceList), String> {
+pub(super) fn run(function: &str, config: &str, text: &str) -> Result<(String, ResourceList), String> {
     let (mut file, mut list) = list(config, text);
     native(function).unwrap()(&mut list)?;
     let mut written = String::new();

@@ -1,6 +1,6 @@
 //! Input and output of functions (`packagevariants.md` 8.3): objects with their place in the files.
 
-use groundwork_api::{List, ResourceIdentifier, ResultItem};
+use groundwork_api::{List, ResourceIdentifier, ResultField, ResultFile, ResultItem};
 use groundwork_yaml::tree::Node;
 use serde_json::Value;
 
@@ -142,6 +142,15 @@ impl ResourceList {
         self.say(Severity::Info, message);
     }
 
+    /// Adds a result about a field, with the file of its object.
+    pub(crate) fn info_at(&mut self, file: Option<String>, field: String, message: impl Into<String>) {
+        self.info(message);
+        if let Some(last) = self.results.last_mut() {
+            last.field = Some(ResultField { path: Some(field), ..ResultField::default() });
+            last.file = file.map(|path| ResultFile { path: Some(path), ..ResultFile::default() });
+        }
+    }
+
     /// Adds a result about an object.
     pub(crate) fn info_of(&mut self, resource: ResourceIdentifier, message: impl Into<String>) {
         self.info(message);
@@ -149,6 +158,18 @@ impl ResourceList {
             last.resource_ref = Some(resource);
         }
     }
+}
+
+/// Joins a path of keys and `[0]` for items: `spec.containers[0].image`.
+pub(crate) fn joined(path: &[String]) -> String {
+    let mut text = String::new();
+    for part in path {
+        if !text.is_empty() && !part.starts_with('[') {
+            text.push('.');
+        }
+        text.push_str(part);
+    }
+    text
 }
 
 /// Returns the messages of the results with severity error.

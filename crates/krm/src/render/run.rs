@@ -322,8 +322,12 @@ impl<'a> Renderer<'a> {
     fn record(&mut self, function: &Function, is_validator: bool, outcome: &Outcome, error: Option<String>) {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let Outcome { exit_code, stderr, results, .. } = outcome;
+        let image = given(&function.image).map(|image| {
+            let whole = Image::of(function, &self.options.default_prefix);
+            whole.map_or(image, |whole| whole.text)
+        });
         let result = FunctionResult {
-            image: given(&function.image),
+            image,
             exec: given(&function.exec),
             stderr: Some(stderr.clone()).filter(|text| !text.is_empty()),
             exit_code: Some(*exit_code),

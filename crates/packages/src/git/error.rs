@@ -46,6 +46,20 @@ pub enum StoreError {
     Interrupted,
 }
 
+impl StoreError {
+    /// Names the fields of a clone task instead of those of a Repository, which has the same fields
+    /// at another place.
+    #[must_use]
+    pub fn of_clone_task(self) -> Self {
+        let renamed = |text: String| text.replace("spec.git.", "clone.upstreamRef.git.");
+        match self {
+            Self::Refused(text) => Self::Refused(renamed(text)),
+            Self::Unavailable(text) => Self::Unavailable(renamed(text)),
+            other => other,
+        }
+    }
+}
+
 impl From<RemoteError> for StoreError {
     fn from(error: RemoteError) -> Self {
         match error {

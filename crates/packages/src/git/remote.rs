@@ -243,17 +243,27 @@ impl Remote {
     /// The remote fails or refuses, has deleted one of the refs since it listed them, or sends more
     /// than allowed; or the call was interrupted.
     pub(crate) fn fetch(&self, references: &[&str], interrupt: &Interrupt) -> Result<(), RemoteError> {
+        self.fetch_with(&[], references, interrupt)
+    }
+
+    /// Fetches the commit of a ref, or a commit, without its history.
+    ///
+    /// # Errors
+    /// Like [`Self::fetch`].
+    pub(crate) fn fetch_tip(&self, reference: &str, interrupt: &Interrupt) -> Result<(), RemoteError> {
+        self.fetch_with(&["--depth=1"], &[reference], interrupt)
+    }
+
+    fn fetch_with(
+        &self,
+        options: &[&str],
+        references: &[&str],
+        interrupt: &Interrupt,
+    ) -> Result<(), RemoteError> {
         let specs: String = references.iter().map(|name| format!("{name}\n")).collect();
-        let arguments = [
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-auto-gc",
-            "--no-write-fetch-head",
-            "--stdin",
-            "--",
-            &self.url,
-        ];
+        let mut arguments = vec!["fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head"];
+        arguments.extend_from_slice(options);
+        arguments.extend(["--stdin", "--", &self.url]);
         let begun = SystemTime::now();
         let fetched = self.git_until(&arguments, &specs, Purpose::Fetch, interrupt).map(drop);
         if fetched.is_err() {

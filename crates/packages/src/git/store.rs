@@ -54,6 +54,10 @@ impl Store {
         Self { options, clones: Mutex::default(), repositories: RwLock::default() }
     }
 
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Refuses a Repository that cannot be used until a user changes it, regardless of its remote.
     ///
     /// # Errors

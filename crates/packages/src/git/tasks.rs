@@ -15,10 +15,11 @@ use groundwork_krm::{Merged, Origin, Strategy, Versions};
 use crate::git::draft::Staged;
 use crate::git::error::StoreError;
 use crate::git::message::{Owner, Updated};
-use crate::git::objects::Content;
+use crate::git::objects::{Content, Objects};
 use crate::git::repository::GitRepository;
 use crate::git::revision::Revision;
 use crate::git::store::Store;
+use crate::git::visit::Address;
 
 /// Draft to create.
 #[derive(Debug, Clone)]
@@ -37,9 +38,18 @@ pub struct NewDraft {
 #[derive(Debug, Clone)]
 pub enum Source {
     Init(InitTask),
-    Clone { upstream: String },
-    Edit { source: String },
-    Upgrade { local: String, update: Update },
+    Clone {
+        upstream: String,
+    },
+    /// Clone from an address that no Repository registers.
+    Visit(Box<Address>),
+    Edit {
+        source: String,
+    },
+    Upgrade {
+        local: String,
+        update: Update,
+    },
 }
 
 /// Update from one revision of an upstream to another.
@@ -83,6 +93,7 @@ impl Store {
                 Content { texts, ..Content::default() }
             }
             Source::Clone { upstream } => self.cloned(&repository, new, upstream)?,
+            Source::Visit(address) => self.cloned_from(&repository, new, address)?,
             Source::Edit { source } => self.files(&new.namespace, source)?,
             Source::Upgrade { local, update } => {
                 let (content, found) = self.upgraded(&repository, new, local, update)?;
@@ -137,7 +148,7 @@ impl Store {
         let (repository, draft) = self.draft(namespace, name, version)?;
         let (merged, warnings) = self.merged(namespace, &repository, &draft, update)?;
         let (upstream_repository, upstream) = self.revision(namespace, &update.upstream)?;
-        bring_binaries(&merged, &upstream_repository, &repository)?;
+        bring_binaries(&merged, upstream_repository.objects(), &repository)?;
         let content = with_origin(merged, &upstream_repository, &upstream)?;
         let from = match &update.original {
             Original::Revision(name) => self.revision(namespace, name)?.1.short_reference.clone(),
@@ -193,19 +204,26 @@ impl Store {
         upstream: &str,
     ) -> Result<Content, StoreError> {
         let (source, revision) = self.revision(&new.namespace, upstream)?;
-        let mut content = source.content(&revision)?;
-        bring_binaries(&content, &source, repository)?;
-        let origin = origin(&source, &revision);
-        let is_deployment = repository.settings().deployment;
-        groundwork_krm::clone_package(
-            &mut content.texts,
-            &revision.package,
-            &new.package,
-            &origin,
-            is_deployment,
-        )
-        .map_err(|error| StoreError::Refused(error.to_string()))?;
-        Ok(content)
+        let content = source.content(&revision)?;
+        bring_binaries(&content, source.objects(), repository)?;
+        as_clone(content, repository, new, &revision.package, &origin(&source, &revision))
+    }
+
+    fn cloned_from(
+        &self,
+        repository: &GitRepository,
+        new: &NewDraft,
+        address: &Address,
+    ) -> Result<Content, StoreError> {
+        let visited = self.visit(address)?;
+        bring_binaries(&visited.content, &visited.objects, repository)?;
+        let origin = Origin {
+            repo: address.url().to_owned(),
+            directory: address.directory().to_owned(),
+            reference: address.reference().to_owned(),
+            commit: Some(visited.commit.to_string()),
+        };
+        as_clone(visited.content, repository, new, address.directory(), &origin)
     }
 
     fn upgraded(
@@ -218,7 +236,7 @@ impl Store {
         let (source, upstream) = self.revision(&new.namespace, &update.upstream)?;
         let (home, local) = self.revision(&new.namespace, local)?;
         let (merged, warnings) = self.merged(&new.namespace, &home, &local, update)?;
-        bring_binaries(&merged, &source, repository)?;
+        bring_binaries(&merged, source.objects(), repository)?;
         Ok((with_origin(merged, &source, &upstream)?, warnings))
     }
 
@@ -308,11 +326,13 @@ impl Source {
                 Task { type_: "init".to_owned(), init: Some(task.clone()), ..Task::default() }
             }
             Self::Clone { upstream } => {
-                let upstream_ref =
-                    UpstreamPackage { upstream_ref: Some(named(upstream)), ..UpstreamPackage::default() };
-                let task = CloneTask { upstream_ref: Some(upstream_ref), ..CloneTask::default() };
-                Task { type_: "clone".to_owned(), clone: Some(task), ..Task::default() }
+                clone_task(UpstreamPackage { upstream_ref: Some(named(upstream)), ..Default::default() })
             }
+            Self::Visit(address) => clone_task(UpstreamPackage {
+                type_: Some("git".to_owned()),
+                git: Some(address.package.clone()),
+                ..Default::default()
+            }),
             Self::Edit { source } => {
                 let task = EditTask { source_ref: Some(named(source)), ..EditTask::default() };
                 Task { type_: "edit".to_owned(), edit: Some(task), ..Task::default() }
@@ -337,7 +357,7 @@ impl Source {
     /// Returns the revisions that the source names.
     fn named(&self) -> Vec<&str> {
         match self {
-            Self::Init(_) => Vec::new(),
+            Self::Init(_) | Self::Visit(_) => Vec::new(),
             Self::Clone { upstream } => vec![upstream],
             Self::Edit { source } => vec![source],
             Self::Upgrade { local, update } => {
@@ -360,6 +380,20 @@ fn origin(repository: &GitRepository, upstream: &Revision) -> Origin {
     }
 }
 
+/// Makes the content of an upstream that of a new package.
+fn as_clone(
+    mut content: Content,
+    repository: &GitRepository,
+    new: &NewDraft,
+    source: &str,
+    origin: &Origin,
+) -> Result<Content, StoreError> {
+    let is_deployment = repository.settings().deployment;
+    groundwork_krm::clone_package(&mut content.texts, source, &new.package, origin, is_deployment)
+        .map_err(|error| StoreError::Refused(error.to_string()))?;
+    Ok(content)
+}
+
 /// Sets the upstream of merged content, and the merge keys by which later merges find its objects.
 fn with_origin(
     mut content: Content,
@@ -375,9 +409,9 @@ fn with_origin(
 
 /// Copies the files that are not text into the clone of another repository. Each address has a
 /// clone of its own, and a push needs all objects of its commits.
-fn bring_binaries(content: &Content, from: &GitRepository, into: &GitRepository) -> Result<(), StoreError> {
+fn bring_binaries(content: &Content, from: &Objects, into: &GitRepository) -> Result<(), StoreError> {
     for id in content.binaries.values().filter(|id| !into.objects().has(**id)) {
-        into.objects().write_blob(&from.objects().blob(*id)?)?;
+        into.objects().write_blob(&from.blob(*id)?)?;
     }
     Ok(())
 }
@@ -401,6 +435,11 @@ fn merged_binaries(
         taken.map(|id| (path.clone(), *id))
     };
     paths.into_iter().filter_map(one).collect()
+}
+
+fn clone_task(upstream: UpstreamPackage) -> Task {
+    let clone = CloneTask { upstream_ref: Some(upstream), ..CloneTask::default() };
+    Task { type_: "clone".to_owned(), clone: Some(clone), ..Task::default() }
 }
 
 fn named(name: &str) -> PackageRevisionRef {

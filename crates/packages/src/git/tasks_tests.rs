@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use groundwork_api::{InitTask, Lifecycle};
+use groundwork_api::{GitPackage, InitTask, Lifecycle};
 use groundwork_krm::Strategy;
 
+use crate::git::access::Access;
 use crate::git::error::StoreError;
 use crate::git::message::Owner;
 use crate::git::revision::Revision;
 use crate::git::settings::Settings;
 use crate::git::tasks::{NewDraft, Original, Source, Update};
 use crate::git::testing::{World, git, pat};
+use crate::git::visit::Address;
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
 
@@ -61,6 +63,71 @@ fn update(original: Original) -> Update {
 
 fn files(world: &World, revision: &Revision) -> groundwork_krm::Package {
     world.store.repository("fleet", "edge").unwrap().content(revision).unwrap().texts
+}
+
+/// Returns a clone of a package that no Repository registers.
+fn visit(world: &World, reference: &str, directory: &str) -> Source {
+    let text = |text: &str| Some(text.to_owned());
+    let package = GitPackage {
+        repo: world.remote("elsewhere").to_str().map(str::to_owned),
+        reference: text(reference),
+        directory: text(directory),
+        ..GitPackage::default()
+    };
+    Source::Visit(Box::new(Address { package, access: Access::default() }))
+}
+
+#[test]
+fn packages_of_unregistered_addresses_are_cloned() {
+    let world = world();
+    world.repository(
+        "elsewhere",
+        &[
+            ("apps/web/Kptfile", KPTFILE),
+            ("apps/web/a.yaml", "apiVersion: v1\nkind: A\nmetadata:\n  name: a\n"),
+        ],
+    );
+    world.store.unregister("fleet", "elsewhere");
+    let folder = world.checkout("elsewhere");
+    std::fs::write(folder.join("apps/web/logo"), [0xff, 0]).unwrap();
+    git(&folder, &["add", "-A"]);
+    git(&folder, &["commit", "-qm", "with a picture"]);
+    git(&folder, &["tag", "-a", "-m", "first", "v1"]);
+    git(&folder, &["push", "-q", "--tags", "origin", "HEAD:main"]);
+    let commit = git(&folder, &["rev-parse", "HEAD"]).trim().to_owned();
+
+    let made = world.store.stage(&new("one", visit(&world, "v1", "/apps/web/"))).unwrap();
+    let made = made.commit(&pat()).unwrap().revision;
+    let lock = made.facts.description.upstream_lock.as_ref().unwrap().git.as_ref().unwrap();
+    assert_eq!(lock.commit, Some(commit.clone()));
+    assert_eq!((lock.reference.as_deref(), lock.directory.as_deref()), (Some("v1"), Some("apps/web")));
+    let edge = world.store.repository("fleet", "edge").unwrap();
+    let files = edge.files(&made).unwrap();
+    assert_eq!(files["logo"], [0xff, 0]);
+    assert!(files.contains_key("a.yaml") && files.contains_key("package-context.yaml"), "{files:?}");
+    let object = made.object(&edge.settings().place());
+    let clone = object.spec.tasks[0].clone.as_ref().unwrap().upstream_ref.as_ref().unwrap();
+    assert_eq!(clone.git.as_ref().unwrap().reference.as_deref(), Some("v1"));
+
+    // A branch and a commit lead to the same content.
+    for (workspace, reference) in [("two", "main"), ("three", commit.as_str())] {
+        let staged = world.store.stage(&new(workspace, visit(&world, reference, "apps/web")));
+        assert!(staged.unwrap().files().contains_key("a.yaml"), "{reference}");
+    }
+    for (reference, directory, expected) in [
+        ("v2", "apps/web", "clone.upstreamRef.git.ref is \"v2\", but the repository has no such tag"),
+        ("v1", "apps/none", "clone.upstreamRef.git.directory is \"apps/none\", but v1 has no such directory"),
+        ("v1", "apps", "is missing Kptfile"),
+        ("", "apps/web", "git.ref"),
+    ] {
+        let refused = world.store.stage(&new("four", visit(&world, reference, directory))).unwrap_err();
+        assert!(refused.to_string().contains(expected), "{reference} {directory}: {refused}");
+    }
+    // The store keeps nothing of an address.
+    let left = std::fs::read_dir(world.folder().join("store")).unwrap().flatten();
+    let left: Vec<_> =
+        left.filter(|entry| entry.file_name().to_string_lossy().starts_with("visit-")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -16,10 +16,21 @@ pub(super) async fn access(
     settings: &Settings,
     objects: &Objects,
 ) -> Result<(Access, Option<SecretString>), StoreError> {
-    let (mut access, hook) = match &settings.secret {
+    let Settings { namespace, url, secret, .. } = settings;
+    access_to(url, secret.as_deref(), namespace, objects).await
+}
+
+/// Reads how to contact the remote at an address, with the Secret of this name.
+pub(super) async fn access_to(
+    url: &str,
+    secret: Option<&str>,
+    namespace: &str,
+    objects: &Objects,
+) -> Result<(Access, Option<SecretString>), StoreError> {
+    let (mut access, hook) = match secret {
         None => (Access::default(), None),
         Some(name) => {
-            let secret = objects.get::<Secret>(&settings.namespace, name).await;
+            let secret = objects.get::<Secret>(namespace, name).await;
             let data = secret.map_err(|error| unread(&error))?.and_then(|secret| secret.data);
             let data = data.ok_or_else(|| {
                 StoreError::Unavailable(format!("spec.git.secretRef: secret {name:?} not found"))
@@ -27,10 +38,10 @@ pub(super) async fn access(
             (access_in(name, &data)?, text_in(&data, WEBHOOK).map(SecretString::from))
         }
     };
-    if access.certificates.is_none() && settings.url.starts_with("https://") {
+    if access.certificates.is_none() && url.starts_with("https://") {
         // Porch reads the authorities of a namespace from a Secret with this name.
-        let name = format!("{}-ca-bundle", settings.namespace);
-        let bundle = objects.get::<Secret>(&settings.namespace, &name).await;
+        let name = format!("{namespace}-ca-bundle");
+        let bundle = objects.get::<Secret>(namespace, &name).await;
         let data = bundle.map_err(|error| unread(&error))?.and_then(|secret| secret.data);
         access.certificates = data.and_then(|data| text_in(&data, CERTIFICATES));
     }

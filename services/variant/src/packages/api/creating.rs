@@ -10,13 +10,16 @@ use groundwork_apiserver::{Answer, Cause, Refusal, Request};
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::ApiError;
 use groundwork_fleet::normalized;
+use groundwork_grpc::ResourceAttributes;
 use groundwork_krm::Strategy;
 use groundwork_packages::git::{
-    Actor, GitRepository, NewDraft, Original, Owner, Source, Store, StoreError, Update,
+    Actor, Address, GitRepository, NewDraft, Original, Owner, Source, Store, StoreError, Update,
 };
 use serde_json::Value;
 
+use super::kinds::REVISIONS_OF_GROUP;
 use super::{Api, object, refusals};
+use crate::packages::access::access_to;
 use crate::packages::git_content::synced;
 use crate::packages::records::{Attributes, Note, ensure, served, with_metadata};
 use crate::packages::revision::repository_key;
@@ -54,7 +57,17 @@ impl Api {
         {
             warnings.push(format!("metadata.name {given:?} has no effect: the name is computed, {name:?}"));
         }
-        let task = self.task(&draft, &request.namespace, &name).await?;
+        let task = self.task(&draft, request, &name).await?;
+        let has_secret = draft.spec.tasks.iter().any(|task| {
+            let clone = task.clone.as_ref().and_then(|task| task.upstream_ref.as_ref()?.git.as_ref());
+            clone.is_some_and(|git| git.secret_ref.is_some())
+        });
+        if let (Making::Known(Source::Clone { upstream }), true) = (&task, has_secret) {
+            let field = "spec.tasks[0].clone.upstreamRef.git.secretRef";
+            warnings.push(format!(
+                "{field} has no effect: a registered Repository has the package, {upstream:?}"
+            ));
+        }
         for named in task.named() {
             // The sources may be in other repositories, so sync those on this replica, too.
             let key = repository_key(&ObjectId::new(
@@ -126,7 +139,7 @@ impl Api {
     }
 
     /// Returns the task that makes a draft, as far as it is known before the store is asked.
-    async fn task(&self, draft: &PackageRevision, namespace: &str, name: &str) -> Result<Making, Refusal> {
+    async fn task(&self, draft: &PackageRevision, request: &Request, name: &str) -> Result<Making, Refusal> {
         let package = draft.spec.package_name.clone().unwrap_or_default();
         let task = match &*draft.spec.tasks {
             [] => {
@@ -163,8 +176,10 @@ impl Api {
                     return Err(Refusal::internal("clone from OCI is not implemented"));
                 }
                 let git = upstream.git.as_ref().ok_or_else(|| missing("clone.upstreamRef.upstreamRef"))?;
-                let upstream = self.revision_at(git, namespace, name).await?;
-                Ok(Making::Known(Source::Clone { upstream }))
+                Ok(Making::Known(match self.revision_at(git, &request.namespace).await? {
+                    Some(upstream) => Source::Clone { upstream },
+                    None => Source::Visit(Box::new(self.address(git, request, name).await?)),
+                }))
             }
             "edit" => {
                 let source = edit.as_ref().and_then(|task| task.source_ref.as_ref());
@@ -195,9 +210,32 @@ impl Api {
         }
     }
 
-    /// Returns the revision at a place in git, among the registered repositories. `draft` is the
-    /// name of the revision that is made of it.
-    async fn revision_at(&self, git: &GitPackage, namespace: &str, draft: &str) -> Result<String, Refusal> {
+    /// Returns the address of a package outside of the registered repositories. Only a user who may
+    /// read the Secret with the credentials may have them sent to the address.
+    async fn address(&self, git: &GitPackage, request: &Request, draft: &str) -> Result<Address, Refusal> {
+        let secret =
+            git.secret_ref.as_ref().map(|secret| secret.name.as_str()).filter(|name| !name.is_empty());
+        if let Some(secret) = secret {
+            let attributes = ResourceAttributes {
+                group: "",
+                resource: "secrets",
+                namespace: Some(&request.namespace),
+                name: Some(secret),
+            };
+            let may_read = self.access.may(&request.user, "get", &attributes).await;
+            if !may_read.map_err(|status| Refusal::of_review(&status, REVISIONS_OF_GROUP, draft))? {
+                let why = format!("a clone with the credentials in secret {secret:?} needs get on secrets");
+                return Err(Refusal::forbidden(REVISIONS_OF_GROUP, draft, &why));
+            }
+        }
+        let url = git.repo.as_deref().unwrap_or_default();
+        let access = access_to(url, secret, &request.namespace, &self.objects).await;
+        let (access, _) = access.map_err(|error| refusals::of_store(&error.of_clone_task(), draft))?;
+        Ok(Address { package: git.clone(), access })
+    }
+
+    /// Returns the revision at a place in git, if a registered Repository has it.
+    async fn revision_at(&self, git: &GitPackage, namespace: &str) -> Result<Option<String>, Refusal> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (url, reference, directory) = (text(&git.repo), text(&git.reference), text(&git.directory));
         let store = self.store()?;
@@ -222,19 +260,10 @@ impl Api {
                 })
             });
             if let Some(found) = of_place {
-                return Ok(found.name.clone());
+                return Ok(Some(found.name.clone()));
             }
         }
-        Err(Refusal::invalid(
-            KIND,
-            draft,
-            vec![Cause::invalid(
-                "spec.tasks[0].clone.upstreamRef.git",
-                &format!("{url} {reference} {directory}"),
-                "no registered Repository has this package: register the repository, and name the ref of a revision such as \
-                 PACKAGE/v1, or the revision itself (clone.upstreamRef.upstreamRef.name)",
-            )],
-        ))
+        Ok(None)
     }
 }
 
