@@ -423,8 +423,8 @@ impl System {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Returns the error followed by the services' logs. The error comes first, so that a report that
-    /// is cut off still names it.
+    /// Returns the error followed by the services' logs. The error comes first, so that a report
+    /// that is cut off still names it.
     pub fn explained(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
         anyhow::anyhow!("{:#}\n\n{}", error.into(), self.logs())
     }

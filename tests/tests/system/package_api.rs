@@ -108,6 +108,9 @@ async fn a_package_from_init_to_deletion() -> Result<()> {
     assert_eq!(published.labels().get("kpt.dev/latest-revision").map(String::as_str), Some("true"));
     assert_eq!(published.status.clone().unwrap_or_default().published_by.as_deref(), Some("admin"));
     ensure!(remotes.refs("edge")?.contains(&"web/v1".to_owned()));
+    // The head of the branch is a revision at once, as Porch's clients expect.
+    let head: PackageRevision = case.get("edge.web.main").await?;
+    assert_eq!((head.spec.revision, head.spec.lifecycle.as_deref()), (Some(-1), Some("Published")));
 
     // The next revision is a copy, and becomes the latest at once.
     let copy = json!({"type": "edit", "edit": {"sourceRef": {"name": "edge.web.v1"}}});
@@ -308,7 +311,7 @@ async fn writers() -> Result<()> {
     let (code, _) = refusal(answer)?;
     assert_eq!(code, 403);
 
-    // Nobody has credentials sent to an address of their own who may not read them.
+    // Credentials are sent only for a user who may read their Secret.
     case.create::<Secret>("pull", &json!({"stringData": {"username": "a", "password": "canary"}})).await?;
     let address = remotes.path("elsewhere").display().to_string();
     let theirs = draft("f", "w", &from_address(&address, "main", Some("pull")))?;

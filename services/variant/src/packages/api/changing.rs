@@ -1,6 +1,7 @@
 //! Changes of a revision: metadata, lifecycle, labels and gates of the package, conditions
 //! (`packagevariants.md` 6.5, 6.14).
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use groundwork_api::metadata::label;
@@ -19,7 +20,7 @@ use super::creating::{KIND, parsed};
 use super::kinds::REVISIONS_OF_GROUP;
 use super::{Api, object, refusals};
 use crate::packages::git_content::knowing;
-use crate::packages::records::{Note, served, wanted, with_metadata};
+use crate::packages::records::{Attributes, Note, ensure, served, wanted, with_metadata};
 use crate::packages::revision::{repository_key, revision_key};
 
 /// Attempts at the write of a record that a sync writes at the same time.
@@ -93,7 +94,7 @@ impl Api {
         let metadata = (!is_approval).then_some(&asked.metadata);
         let record = self.follow(&repository, &changed, record, metadata).await?;
         if changed.number != in_git.number {
-            self.relabel(&repository, &changed).await;
+            self.follow_package(&repository, &changed).await;
         }
         self.seen(&record).await;
         if record.attributes.deletion_timestamp.is_some() && record.attributes.finalizers.is_empty() {
@@ -199,30 +200,53 @@ impl Api {
         }
     }
 
-    /// Moves the label of the latest revision, after a revision of its package was published or
-    /// deleted. The next sync does the same, so a failure is no failure of the request.
-    pub(super) async fn relabel(&self, repository: &Arc<GitRepository>, changed: &Revision) {
-        let snapshot = repository.snapshot();
-        let latest = snapshot.latest(repository.settings());
-        let of_package = snapshot.revisions.values().filter(|found| {
-            found.package == changed.package && found.name != changed.name && found.number > 0
+    /// Writes the records of a package's other revisions after one was published or deleted: the
+    /// label of the latest moves, and the head of the branch has changed. The next sync does the
+    /// same, so a failure is no failure of the request.
+    pub(super) async fn follow_package(&self, repository: &Arc<GitRepository>, changed: &Revision) {
+        let (snapshot, settings) = (repository.snapshot(), repository.settings());
+        let latest = snapshot.latest(settings);
+        let others = snapshot.revisions.values().filter(|found| {
+            found.package == changed.package && found.name != changed.name && found.number != 0
         });
-        for revision in of_package {
-            let Ok(record) = self.record(&repository.settings().namespace, &revision.name).await else {
-                continue;
+        for revision in others {
+            let is_head = revision.is_placeholder(&settings.branch);
+            let written = match self.objects.get::<RevisionRecord>(&settings.namespace, &revision.name).await
+            {
+                Ok(Some(record)) => self.follow_other(repository, revision, record, latest).await,
+                Ok(None) if is_head => {
+                    let none = Attributes::default();
+                    let made = ensure(repository, revision, None, None, none, Note::Kept, &self.objects);
+                    made.await.map(Some).map_err(|error| error.to_string())
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(error.to_string()),
             };
-            let has_label = record.attributes.labels.contains_key(label::LATEST_REVISION);
-            if has_label == latest.contains(&revision.name) {
-                continue;
-            }
-            if let Err(error) = self.follow(repository, revision, record, None).await {
-                tracing::debug!(
-                    revision = revision.name,
-                    problem = error.message,
-                    "a label waits for the next sync"
-                );
+            match written {
+                // Lists show the record before the request is answered.
+                Ok(Some(record)) => self.seen(&record).await,
+                Ok(None) => {}
+                Err(problem) => {
+                    tracing::debug!(revision = revision.name, problem, "a record waits for the next sync");
+                }
             }
         }
+    }
+
+    /// Writes the record of another revision of the package, if its label or its content changes.
+    async fn follow_other(
+        &self,
+        repository: &Arc<GitRepository>,
+        revision: &Arc<Revision>,
+        record: RevisionRecord,
+        latest: &BTreeSet<String>,
+    ) -> Result<Option<RevisionRecord>, String> {
+        let has_label = record.attributes.labels.contains_key(label::LATEST_REVISION);
+        let is_head = revision.is_placeholder(&repository.settings().branch);
+        if !is_head && has_label == latest.contains(&revision.name) {
+            return Ok(None);
+        }
+        self.follow(repository, revision, record, None).await.map(Some).map_err(|error| error.message)
     }
 
     /// Replaces the conditions that programs write beside those of the Kptfile.

@@ -151,7 +151,7 @@ impl Api {
             Err(error) => return Err(refusals::of_api(&error, &name)),
         }
         if let Some(revision) = deleted {
-            self.relabel(&repository, &revision).await;
+            self.follow_package(&repository, &revision).await;
         }
         Ok(Answer::Done { uid: served(record).uid().unwrap_or_default() })
     }
