@@ -24,8 +24,12 @@ pub(super) fn upstream_lock(revision: &PackageRevision) -> Option<&GitLock> {
 }
 
 /// Reports whether the last clone or upgrade of a revision took the content of `upstream`. Its
-/// deletion would take away the base of the next merge, unless git still has the commit.
+/// deletion would take away the base of the next merge, unless git still has the commit. The head
+/// of a branch never is the local side of a merge, so it needs no base.
 pub fn derives_from(revision: &PackageRevision, upstream: &PackageRevision) -> bool {
+    if revision.spec.revision == Some(-1) {
+        return false;
+    }
     let Some(lock) = upstream_lock(revision).filter(|lock| is_of_package(lock, upstream)) else {
         return false;
     };
@@ -306,6 +310,9 @@ mod tests {
             let found = downstream(&lock);
             assert_eq!((derives_from(&found, &four), is_made_of(&found, &four)), (exactly, at_all), "{what}");
         }
+        let mut head = downstream(&lock("net/coredns/v4", "c4"));
+        head.spec.revision = Some(-1);
+        assert!(!derives_from(&head, &four) && is_made_of(&head, &four), "a head needs no base");
         assert!(!is_made_of(&revision("edge/dns:w", 1, "Published"), &four));
     }
 
