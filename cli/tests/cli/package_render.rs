@@ -57,7 +57,7 @@ fn a_folder_is_rendered_in_place() {
     let run = render(&folder, &[]);
     assert_eq!((run.code, run.err.as_str()), (0, ""));
     let lines: Vec<&str> = run.out.lines().collect();
-    assert_eq!(lines[0], "set-namespace:v0.4: ok");
+    assert_eq!(lines[0], "ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4: ok");
     assert!(
         lines.contains(&"  info: namespace [default] updated to \"edge\", 1 value(s) changed"),
         "{}",
