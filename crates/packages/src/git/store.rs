@@ -20,6 +20,7 @@ use crate::git::remote::RemoteOptions;
 use crate::git::repository::GitRepository;
 use crate::git::revision::Revision;
 use crate::git::settings::Settings;
+use crate::git::visit::remove_abandoned;
 
 /// Default limit for a package in bytes, the same as that of a Porch server (`packagevariants.md`
 /// 6.9).
@@ -51,6 +52,7 @@ pub struct Store {
 
 impl Store {
     pub fn new(options: Options) -> Self {
+        remove_abandoned(&options.directory);
         Self { options, clones: Mutex::default(), repositories: RwLock::default() }
     }
 

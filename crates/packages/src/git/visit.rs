@@ -1,5 +1,8 @@
 //! Packages at addresses that no Repository registers (`packagevariants.md` 6.6).
 
+use std::path::Path;
+use std::time::Duration;
+
 use gix_hash::ObjectId;
 use groundwork_api::GitPackage;
 use tempfile::TempDir;
@@ -10,6 +13,11 @@ use crate::git::limits::Interrupt;
 use crate::git::objects::{Content, Objects};
 use crate::git::remote::{Remote, RemoteError};
 use crate::git::store::Store;
+
+/// Start of the names of folders with fetched objects.
+const FOLDER: &str = "visit-";
+/// Age at which such a folder is left by a process that was killed: no fetch takes that long.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// Address of a package, and the way to contact its remote.
 #[derive(Debug, Clone)]
@@ -60,7 +68,7 @@ impl Store {
         let io = |error: std::io::Error| StoreError::Unavailable(format!("cannot keep a fetch: {error}"));
         std::fs::create_dir_all(&options.directory).map_err(io)?;
         // Such an address is seldom used twice, so the store keeps no clone of it.
-        let directory = tempfile::Builder::new().prefix("visit-").tempdir_in(&options.directory);
+        let directory = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&options.directory);
         let directory = directory.map_err(io)?;
         let (access, meters) = (address.access.clone(), options.meters.clone());
         let remote = Remote::new(url, directory.path(), access, &options.remotes, meters)?;
@@ -85,6 +93,19 @@ impl Store {
         };
         let content = objects.content(path, found, options.max_package_bytes)?;
         Ok(Visited { content, objects, commit, _directory: directory })
+    }
+}
+
+/// Removes the folders that killed processes have left in the directory of a store.
+pub(crate) fn remove_abandoned(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let is_visit = entry.file_name().to_string_lossy().starts_with(FOLDER);
+        let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = changed.and_then(|changed| changed.elapsed().ok());
+        if is_visit && age.is_some_and(|age| age > ABANDONED) {
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
     }
 }
 
@@ -135,6 +156,22 @@ mod tests {
 
     const ID: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
     const COMMIT: &str = "5b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+    #[test]
+    fn abandoned_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = std::time::SystemTime::now() - 2 * ABANDONED;
+        for (name, is_old) in [("visit-old", true), ("visit-new", false), ("clone", true)] {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            if is_old {
+                std::fs::File::open(&path).unwrap().set_modified(old).unwrap();
+            }
+        }
+        remove_abandoned(folder.path());
+        let left = ["visit-old", "visit-new", "clone"].map(|name| folder.path().join(name).exists());
+        assert_eq!(left, [false, true, true]);
+    }
 
     #[test]
     fn references() {
