@@ -62,6 +62,8 @@ pub mod annotation {
     pub const PUSH_ON_RENDER_FAILURE: &str = "porch.kpt.dev/push-on-render-failure";
     /// Marks a draft on a Porch server that does not have all changes of its variant yet.
     pub const UNFINISHED: &str = "groundwork/unfinished";
+    /// Upgrade of a draft that a save of its files carries out: an UpgradeTask as JSON.
+    pub const UPGRADE: &str = "groundwork.dev/upgrade";
     /// Keeps the upstream of a variant, or of all variants of a set, at the last resolved revision.
     pub const PAUSE_UPSTREAM: &str = "groundwork/pause-upstream";
     /// Tag that the upstream revision in the spec of a variant or a set follows.

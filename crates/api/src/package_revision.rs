@@ -283,6 +283,9 @@ part! {
         pub reference: Option<String>,
         /// Hash of the commit.
         pub commit: Option<String>,
+        /// Hash of the package's folder in git, the same for equal content. Groundwork's package
+        /// store gives it; Porch does not.
+        pub tree: Option<String>,
         ..
     }
 }

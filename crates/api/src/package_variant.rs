@@ -175,6 +175,8 @@ part! {
         pub revision: Option<IntOrString>,
         /// Commit of the revision.
         pub commit: Option<String>,
+        /// Hash of the package's folder in git, if the package store gives it.
+        pub tree: Option<String>,
         /// Tag that led to the revision.
         pub floating_tag: Option<String>,
         /// When the tag was looked up.

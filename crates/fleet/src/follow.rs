@@ -3,7 +3,6 @@
 pub use groundwork_api::metadata::annotation::FOLLOW_TAG;
 use groundwork_api::{IntOrString, PackageRevision, Upstream};
 
-use crate::git::Git;
 use crate::package::{Repositories, UNNUMBERED, number};
 use crate::revision::{Revision, fixed_revision, revision, written};
 use crate::upstream::{Unresolved, find};
@@ -39,7 +38,6 @@ pub fn follow(
     tag: &str,
     upstream: Option<&Upstream>,
     revisions: &[PackageRevision],
-    git: &Git<'_>,
 ) -> Result<Option<Follow>, FollowError> {
     let workspace = |upstream: &Upstream| upstream.workspace_name.clone().unwrap_or_default();
     let fixed = upstream.and_then(|upstream| {
@@ -51,7 +49,7 @@ pub fn follow(
         return Err(FollowError::NoTag(tag.to_owned()));
     }
     let tagged = Upstream { revision: Some(name), ..upstream.clone() };
-    let found = number(find(&tagged, revisions, Repositories::default(), git)?.revision);
+    let found = number(find(&tagged, revisions, Repositories::default())?.revision);
     if found <= 0 || found == UNNUMBERED {
         let package = upstream.package.clone().unwrap_or_default();
         return Err(FollowError::Unnumbered { package, tag: tag.to_owned() });
@@ -85,7 +83,7 @@ mod tests {
 
     fn followed(tag: &str, upstream: Value) -> Result<Option<(String, String)>, String> {
         let upstream: Upstream = serde_json::from_value(upstream).unwrap();
-        let follow = follow(tag, Some(&upstream), &revisions(), &Git::UNKNOWN);
+        let follow = follow(tag, Some(&upstream), &revisions());
         follow.map(|follow| follow.map(|Follow { from, to }| (from, to))).map_err(|error| error.to_string())
     }
 
@@ -115,6 +113,6 @@ mod tests {
             let error = followed(tag, upstream.clone()).unwrap_err();
             assert!(error.starts_with(ignored), "{tag} {upstream}: {error}");
         }
-        assert_eq!(follow("stable", None, &[], &Git::UNKNOWN), Err(FollowError::NotFixed));
+        assert_eq!(follow("stable", None, &[]), Err(FollowError::NotFixed));
     }
 }

@@ -1,29 +1,14 @@
 //! Locations in git, as locks name them (`packagevariants.md` 2.8, 6.3).
 
-use std::fmt;
-
 use groundwork_api::{GitLock, PackageRevision};
 
 use crate::package::{Package, UNNUMBERED, given, number, self_lock};
 
-/// Questions that only git can answer. Use [`Git::UNKNOWN`] without access to git.
-#[derive(Clone, Copy)]
-pub struct Git<'a> {
-    /// Reports whether two commits contain the same tree for their package directories; `None`
-    /// without access to git.
-    pub same_tree: &'a dyn Fn(&GitLock, &GitLock) -> Option<bool>,
-    /// Returns the commit of a tag of the upstream package, by the tag's name.
-    pub tag_commit: &'a dyn Fn(&str) -> Option<String>,
-}
-
-impl Git<'_> {
-    pub const UNKNOWN: Self = Self { same_tree: &|_, _| None, tag_commit: &|_| None };
-}
-
-impl fmt::Debug for Git<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Git").finish_non_exhaustive()
-    }
+/// Compares the content of two locks by their trees. `None` if the server of `own` gives no trees; a
+/// lock whose tree is unknown then has other content.
+pub(crate) fn same_tree(lock: &GitLock, own: &GitLock) -> Option<bool> {
+    let own = given(own.tree.as_ref())?;
+    Some(given(lock.tree.as_ref()) == Some(own))
 }
 
 /// Returns the number at the end of a ref, 4 for `net/coredns/v4`; -1 for branches and other tags.

@@ -45,7 +45,7 @@ pub use downstream::{
 pub use error::{Retry, VariantError, retry, variant_conditions};
 pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
 pub use follow::{FOLLOW_TAG, Follow, FollowError, follow};
-pub use git::{Git, normalized};
+pub use git::normalized;
 pub use naming::{hashed_name, plain_name};
 pub use package::{
     Actor, Approval, Creation, CreationError, Deletion, Package, RULE, Refusal, Repositories, Rule, Ruling,

@@ -4,12 +4,11 @@ use std::cmp::Reverse;
 
 use groundwork_api::metadata::annotation::PAUSE_UPSTREAM as PAUSE;
 use groundwork_api::{
-    GitLock, IntOrString, Lifecycle, PackageRevision, PackageVariant, ResolvedUpstream, ResourceExt, Time,
-    Upstream,
+    IntOrString, Lifecycle, PackageRevision, PackageVariant, ResolvedUpstream, ResourceExt, Time, Upstream,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::git::Git;
+use crate::git::same_tree;
 use crate::package::{
     Package, Repositories, UNNUMBERED, commit, given, is_published, number, self_lock, workspace,
 };
@@ -42,11 +41,6 @@ pub enum Unresolved {
     /// There is no tag with this name.
     #[error("floating tag {tag:?} not found for package {package:?} in repo {repo:?}")]
     Tag { repo: String, package: String, tag: String },
-    /// The tag exists, but its commit contains no package.
-    #[error(
-        "floating tag {tag:?} of package {package:?} does not point at a package (commit {commit} has no Kptfile there)"
-    )]
-    TagNotPublished { package: String, tag: String, commit: String },
     /// There is no PackageRevisionSet with this name.
     #[error("package revision set {name:?} not found")]
     RevisionSet { name: String },
@@ -60,7 +54,7 @@ impl Unresolved {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::RevisionSet { .. } => "UpstreamNotFound",
-            Self::Tag { .. } | Self::TagNotPublished { .. } => "FloatingTagUnresolved",
+            Self::Tag { .. } => "FloatingTagUnresolved",
             Self::At { why, .. } => why.reason(),
         }
     }
@@ -100,6 +94,7 @@ impl Resolved<'_> {
             name: Some(self.revision.name_any()),
             revision: Some(IntOrString::Int(number(self.revision))),
             commit: self.commit.clone(),
+            tree: self_lock(self.revision).and_then(|lock| lock.tree.clone()),
             floating_tag: self.floating_tag.clone(),
             resolved_at: before.and_then(|before| before.resolved_at.clone()),
             ..ResolvedUpstream::default()
@@ -120,7 +115,7 @@ pub fn resolve<'a>(
     upstream: &Upstream,
     revisions: &'a [PackageRevision],
 ) -> Result<&'a PackageRevision, Unresolved> {
-    find(upstream, revisions, Repositories::default(), &Git::UNKNOWN).map(|found| found.revision)
+    find(upstream, revisions, Repositories::default()).map(|found| found.revision)
 }
 
 /// Resolves the upstream of a variant among the revisions and Repositories of its namespace. The
@@ -132,7 +127,6 @@ pub fn resolve_upstream<'a>(
     variant: &PackageVariant,
     revisions: &'a [PackageRevision],
     repositories: Repositories<'_>,
-    git: &Git<'_>,
 ) -> Result<Resolved<'a>, Unresolved> {
     let none = Upstream::default();
     let upstream = variant.spec.upstream.as_ref().unwrap_or(&none);
@@ -147,7 +141,7 @@ pub fn resolve_upstream<'a>(
             found.warnings.push(format!("annotation {PAUSE}{of_set} keeps the upstream at {name:?}"));
             found
         }
-        None => find(upstream, revisions, repositories, git)?,
+        None => find(upstream, revisions, repositories)?,
     };
     if let Some(value) =
         variant.annotations().get(PAUSE).filter(|value| !is_pause(value) && *value != "false")
@@ -157,7 +151,7 @@ pub fn resolve_upstream<'a>(
             .push(format!("annotation {PAUSE} has no effect: it is {value:?}, and must be {PAUSED:?}"));
     }
     let found = resolved.revision;
-    if let Some(commit) = unchanged(variant, found, git) {
+    if let Some(commit) = unchanged(variant, found) {
         resolved.commit = Some(commit);
     }
     if found.spec.lifecycle() == Some(Lifecycle::DeletionProposed) {
@@ -169,15 +163,11 @@ pub fn resolve_upstream<'a>(
 /// Returns the commit in the status of a variant, if the head of a branch has the same package
 /// there. The head moves with every package of the branch, and each move would write the status of
 /// all variants.
-fn unchanged(variant: &PackageVariant, found: &PackageRevision, git: &Git<'_>) -> Option<String> {
+fn unchanged(variant: &PackageVariant, found: &PackageRevision) -> Option<String> {
     let before = variant.status.as_ref()?.upstream.as_ref()?;
     let own = self_lock(found).filter(|_| number(found) == UNNUMBERED)?;
-    let former = before
-        .commit
-        .clone()
-        .filter(|former| before.name == found.metadata.name && commit(found) != Some(former))?;
-    let lock = GitLock { commit: Some(former.clone()), ..own.clone() };
-    ((git.same_tree)(&lock, own) == Some(true)).then_some(former)
+    let is_same = before.name == found.metadata.name && before.tree.is_some() && before.tree == own.tree;
+    before.commit.clone().filter(|_| is_same)
 }
 
 /// Returns the last resolved upstream of a paused variant.
@@ -226,7 +216,6 @@ pub(crate) fn find<'a>(
     upstream: &Upstream,
     revisions: &'a [PackageRevision],
     repositories: Repositories<'_>,
-    git: &Git<'_>,
 ) -> Result<Resolved<'a>, Unresolved> {
     let package = package_of(upstream);
     let of_package: Vec<&PackageRevision> = package.revisions(revisions).collect();
@@ -252,7 +241,7 @@ pub(crate) fn find<'a>(
         }
         Some(Revision::Head) => plain(unnumbered(&of_package, branch)),
         Some(Revision::Tag(tag)) => {
-            tagged(package, &of_package, &tag, git).map(|found| Resolved { floating_tag: Some(tag), ..found })
+            tagged(package, &of_package, &tag).map(|found| Resolved { floating_tag: Some(tag), ..found })
         }
     }
 }
@@ -273,49 +262,30 @@ fn published<'a>(revisions: &[&'a PackageRevision]) -> Vec<&'a PackageRevision> 
     published
 }
 
-/// Resolves a tag. A store shows it as a revision without a number. Git also has tags at which
-/// there is no package. Without either, an annotation of a published revision may name the tag.
+/// Resolves a tag. A store shows it as a revision without a number. Without one, an annotation of a
+/// published revision may name the tag.
 fn tagged<'a>(
     package: Package<'_>,
     revisions: &[&'a PackageRevision],
     tag: &str,
-    git: &Git<'_>,
 ) -> Result<Resolved<'a>, Unresolved> {
     let published = published(revisions);
     let carrier = unnumbered(revisions, tag);
-    let lock = match carrier {
-        Some(carrier) => self_lock(carrier).cloned(),
-        None => (git.tag_commit)(tag).map(|commit| lock_at(commit, package, &published)),
-    };
-    let target = lock.as_ref().and_then(|lock| given(lock.commit.as_ref()));
-    if let (Some(lock), Some(target)) = (&lock, target) {
-        let by_commit = published.iter().find(|found| commit(found) == Some(target));
-        let is_same = |found: &&&PackageRevision| {
-            self_lock(found).is_some_and(|own| (git.same_tree)(own, lock) == Some(true))
-        };
-        if let Some(found) = by_commit.or_else(|| published.iter().find(is_same)) {
-            return Ok(Resolved::from(*found));
-        }
-    }
     if let Some(carrier) = carrier {
-        return Ok(carrier.into());
-    }
-    if let Some(target) = target {
-        let (package, tag) = (package.path.to_owned(), tag.to_owned());
-        return Err(Unresolved::TagNotPublished { package, tag, commit: target.to_owned() });
+        let target = commit(carrier);
+        let by_commit = published.iter().find(|found| target.is_some() && commit(found) == target);
+        let is_same = |found: &&&PackageRevision| match (self_lock(found), self_lock(carrier)) {
+            (Some(own), Some(lock)) => same_tree(own, lock) == Some(true),
+            _ => false,
+        };
+        let found = by_commit.or_else(|| published.iter().find(is_same));
+        return Ok(Resolved::from(found.copied().unwrap_or(carrier)));
     }
     annotated(&published, tag).ok_or_else(|| Unresolved::Tag {
         repo: package.repository.to_owned(),
         package: package.path.to_owned(),
         tag: tag.to_owned(),
     })
-}
-
-/// Returns the location of a package at another commit.
-fn lock_at(commit: String, package: Package<'_>, published: &[&PackageRevision]) -> GitLock {
-    let place = published.iter().find_map(|found| self_lock(found)).cloned().unwrap_or_default();
-    let directory = place.directory.unwrap_or_else(|| package.path.to_owned());
-    GitLock { commit: Some(commit), directory: Some(directory), reference: None, ..place }
 }
 
 /// Returns the highest of the revisions whose annotation names the tag.

@@ -2,14 +2,12 @@
 //! an edit of the spec, so that admission policies can veto the move and the history shows it. The
 //! controllers see the edit like an edit by a user.
 
-use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository, ResourceExt, Upstream};
-use groundwork_bus::{Kind, ObjectId};
+use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, ResourceExt, Upstream};
 use groundwork_controller::{ApiError, ObjectEvent, Objects, ReconcileError, Stored};
-use groundwork_fleet::{FOLLOW_TAG, Follow, FollowError, Git, follow};
+use groundwork_fleet::{FOLLOW_TAG, Follow, follow};
 use serde_json::json;
 
 use crate::COMPONENT;
-use crate::packages::Backend;
 use crate::shared::Shared;
 
 /// Field manager for the revisions that this module writes.
@@ -72,7 +70,7 @@ pub(crate) async fn followed<K: Follower>(
         warn(&object, &format!("annotation {FOLLOW_TAG} has no effect: {why}"), objects).await;
         return Ok(object);
     }
-    match target(shared, &object, tag, revisions, objects).await {
+    match follow(tag, object.upstream(), revisions) {
         Ok(None) => Ok(object),
         Ok(Some(Follow { from, to })) => match write(&object, &to, objects).await {
             Ok(moved) => {
@@ -95,30 +93,6 @@ pub(crate) async fn followed<K: Follower>(
             Ok(object)
         }
     }
-}
-
-/// Returns the revision that the tag points to, as far as git can be asked. An unusable repository
-/// is not reported here: the reconcile of its packages reports it.
-async fn target<K: Follower>(
-    shared: &Shared,
-    object: &K,
-    tag: &str,
-    revisions: &[PackageRevision],
-    objects: &Objects,
-) -> Result<Option<Follow>, FollowError> {
-    let upstream = object.upstream();
-    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
-    let repo = text(upstream.and_then(|upstream| upstream.repo.as_ref()));
-    let package = text(upstream.and_then(|upstream| upstream.package.as_ref()));
-    let namespace = object.namespace().unwrap_or_default();
-    if let Some(store) = shared.packages.as_ref().and_then(Backend::git) {
-        let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), repo);
-        if let Ok(repository) = store.repository(&key, objects).await {
-            let decide = |git: &Git<'_>| follow(tag, upstream, revisions, git);
-            return store.with_git(&namespace, &package, &repository, decide);
-        }
-    }
-    follow(tag, upstream, revisions, &Git::UNKNOWN)
 }
 
 /// Takes ownership of the field from any other manager, as the annotation asks for. The write fails

@@ -12,7 +12,7 @@ use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reco
 use groundwork_fleet::FINALIZER;
 use jiff::Timestamp;
 
-use crate::packages::{self, Backend, PackageStore};
+use crate::packages::{self, PackageStore};
 use crate::shared::Shared;
 use crate::{package_variant, set};
 
@@ -30,10 +30,10 @@ impl VariantHandler {
     /// may approve it.
     fn revision_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = upstream_of(object, index);
-        if let Some(packages) = &self.0.packages {
-            let number = packages.git().and_then(|store| store.number(object));
+        if self.0.packages.is_some() {
+            let number = self.0.store.as_ref().and_then(|store| store.number(object));
             keys.extend(self.0.relations().of_revision(object, number));
-            let approves = packages.git().is_some_and(PackageStore::approves);
+            let approves = self.0.store.as_ref().is_some_and(PackageStore::approves);
             keys.extend((approves && matches!(change, Change::Applied(_))).then(|| object.clone()));
         }
         keys
@@ -44,8 +44,8 @@ impl VariantHandler {
     /// does not record.
     fn repository_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys: Vec<Key> = sets_in(object, index).into_iter().map(|(key, _)| key).collect();
-        if let Some(packages) = &self.0.packages {
-            if let Some(store) = packages.git() {
+        if self.0.packages.is_some() {
+            if let Some(store) = &self.0.store {
                 store.observe(object, change);
                 keys.push(object.clone());
             }
@@ -63,7 +63,7 @@ impl VariantHandler {
         if key.kind == Kind::of::<PackageVariant>() {
             return package_variant::handle(&self.0, &request).await;
         }
-        let Some(packages) = self.0.packages.as_ref().and_then(Backend::git) else {
+        let Some(packages) = &self.0.store else {
             return Ok(Reconciled::default());
         };
         if key.kind == Kind::of::<Repository>() {
@@ -128,7 +128,7 @@ impl Handler for VariantHandler {
             self.0.relations().observe_repository(object, change);
             // Observe the change at once, not when the key is reconciled: a reconcile of the same
             // key may be running, and the new key waits for it.
-            if let Some(store) = self.0.packages.as_ref().and_then(Backend::git) {
+            if let Some(store) = &self.0.store {
                 store.observe(object, change);
             }
         }
@@ -167,7 +167,7 @@ impl Handler for VariantHandler {
     fn schedule(&self, object: &ObjectId, _: &Snapshot, is_initial_sync: bool) -> Option<(Key, Timestamp)> {
         let is_variant = object.kind == Kind::of::<PackageVariant>();
         let drafts = self.0.packages.is_some();
-        let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
+        let keeps = self.0.store.is_some();
         let waits = is_initial_sync
             && match () {
                 () if is_variant => drafts,

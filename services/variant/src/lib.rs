@@ -247,7 +247,7 @@ impl Variants {
         };
         let packages = arguments.store.store(&objects, &telemetry).await?;
         let follow_tags = arguments.settings.follow_tags;
-        if packages.is_some() && !watches.follow() {
+        if packages.0.is_some() && !watches.follow() {
             return Err(StartError::StoreWithoutWatcher);
         }
         let shared = Shared::new(watches, Expanders::new(sets), packages, &telemetry.health);

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::follow;
 use crate::inputs::package_revisions;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
-use crate::packages::{Backend, is_ending, porch, world};
+use crate::packages::{PorchStore, is_ending, porch};
 use crate::shared::Shared;
 
 /// Pause before the next look at package revisions that block a variant.
@@ -118,23 +118,15 @@ async fn followed(
 /// Makes the drafts of a variant; errors are recorded in the progress.
 async fn draft(
     shared: &Arc<Shared>,
-    packages: &Backend,
+    packages: &PorchStore,
     variant: &PackageVariant,
     request: &ReconcileRequest<'_>,
     progress: &mut Progress,
 ) -> Result<(), ReconcileError> {
-    let ReconcileRequest { objects, changed, .. } = *request;
+    let objects = request.objects;
     let attempt = async {
-        match packages {
-            Backend::Git(store) => {
-                let world = world::World::read(shared, store, variant, objects, changed).await?;
-                ensure(&world, &now(), progress).await
-            }
-            Backend::Porch(store) => {
-                let world = porch::World::read(shared, store, variant, objects).await?;
-                ensure(&world, &now(), progress).await
-            }
-        }
+        let world = porch::World::read(shared, packages, variant, objects).await?;
+        ensure(&world, &now(), progress).await
     };
     match attempt.await {
         Ok(()) => Ok(()),
@@ -183,31 +175,18 @@ async fn remove(
 /// Applies the deletion policy, and returns the problems that block it.
 async fn apply_policy(
     shared: &Arc<Shared>,
-    packages: &Backend,
+    packages: &PorchStore,
     variant: &PackageVariant,
     request: &ReconcileRequest<'_>,
 ) -> Result<Option<VariantError>, ReconcileError> {
-    let ReconcileRequest { objects, changed, .. } = *request;
+    let objects = request.objects;
     // If the Repository is gone, its package revisions cannot be changed any more, so they do not
     // block the deletion. The deletion of a whole namespace leaves packages in git.
     let namespace = variant.namespace().unwrap_or_default();
-    let has_downstream = match packages {
-        Backend::Git(store) => world::World::has_downstream(store, variant, objects).await,
-        Backend::Porch(_) => porch::World::has_downstream(variant, objects).await?,
-    };
-    if !has_downstream || is_ending(&namespace, objects).await? {
+    if !porch::World::has_downstream(variant, objects).await? || is_ending(&namespace, objects).await? {
         return Ok(None);
     }
-    let applied = async {
-        match packages {
-            Backend::Git(store) => {
-                finish(&world::World::read(shared, store, variant, objects, changed).await?).await
-            }
-            Backend::Porch(store) => {
-                finish(&porch::World::read_own(shared, store, variant, objects).await?).await
-            }
-        }
-    };
+    let applied = async { finish(&porch::World::read_own(shared, packages, variant, objects).await?).await };
     match applied.await {
         Ok(()) => Ok(None),
         Err(Failure::Told(error, _)) => Ok(Some(error)),

@@ -13,7 +13,7 @@ use groundwork_fleet::Retry;
 use groundwork_telemetry::Health;
 
 use crate::inputs::Selected;
-use crate::packages::{Backend, Relations};
+use crate::packages::{PackageStore, PorchStore, Relations};
 use crate::watches::Watches;
 use crate::work::Expanders;
 
@@ -27,8 +27,10 @@ pub(crate) struct Shared {
     pub(crate) workers: Workers,
     /// Worker processes for sets; calls have their own.
     pub(crate) expanders: Expanders,
-    /// Store in which package revisions are drafted; `None` if this service does not draft.
-    pub(crate) packages: Option<Backend>,
+    /// API of the server that keeps packages; `None` if this service does not draft.
+    pub(crate) packages: Option<PorchStore>,
+    /// Package store that this process serves by that API.
+    pub(crate) store: Option<PackageStore>,
     /// True if the specs of annotated objects follow tags.
     pub(crate) follows_tags: bool,
     relations: Mutex<Relations>,
@@ -57,7 +59,7 @@ impl Shared {
     pub(crate) fn new(
         watches: Watches,
         expanders: Expanders,
-        packages: Option<Backend>,
+        (packages, store): (Option<PorchStore>, Option<PackageStore>),
         health: &Health,
     ) -> Self {
         Self {
@@ -65,6 +67,7 @@ impl Shared {
             workers: expansion_workers(health),
             expanders,
             packages,
+            store,
             follows_tags: false,
             relations: Mutex::default(),
             memory: Mutex::default(),

@@ -2,6 +2,7 @@
 //! 2.14 and 3).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet};
@@ -320,35 +321,46 @@ async fn variants_are_the_same_whoever_writes_them() -> Result<()> {
     Ok(())
 }
 
+/// Returns the API requests of the variant service about variants and packages of a namespace.
+fn asked(case: &Case<'_>) -> Result<Vec<String>> {
+    let of_variants =
+        ["packagevariants", "packagerevisions", "packagerevisionresources", "packagevariantsets"];
+    let found = requests(case.system, "")?.into_iter().filter(|request| {
+        let object = &request["objectRef"];
+        request["user"]["username"] == "system:serviceaccount:groundwork-system:groundwork-variant"
+            && object["namespace"] == case.namespace
+            && of_variants.iter().any(|kind| object["resource"] == *kind)
+    });
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let found = found.map(|request| {
+        let object = &request["objectRef"];
+        format!("{} {} {}", text(&request["verb"]), text(&object["resource"]), text(&object["subresource"]))
+    });
+    Ok(found.collect())
+}
+
+/// Waits until the requests of earlier changes have ended, and returns their number.
+async fn quiet(case: &Case<'_>) -> Result<usize> {
+    let mut before = 0;
+    wait_for("no more requests", PATIENCE, async || {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = asked(case).map_err(|error| error.to_string())?.len();
+        let is_quiet = now == std::mem::replace(&mut before, now);
+        if is_quiet { Ok(()) } else { Err(format!("{now} so far")) }
+    })
+    .await?;
+    Ok(before)
+}
+
 /// Returns the service's API requests to give one variant a different context, sorted.
 async fn cost(case: &Case<'_>, remotes: &Remotes, value: &str) -> Result<Vec<String>> {
-    let before = requests(case.system, "")?.len();
+    let before = quiet(case).await?;
     let change = json!({"spec": {"packageContext": {"data": {"step": value}}}});
     case.change::<PackageVariant>("dns", &change).await?;
     let place = ("edge", BRANCH, "dns/package-context.yaml");
     until_file(remotes, place, |text| text.contains(&format!("step: {value}"))).await?;
     ready(case, "dns", &[NAME]).await?;
-    let of_variants = ["packagevariants", "packagerevisions", "packagevariantsets"];
-    let mut found: Vec<String> = requests(case.system, "")?
-        .iter()
-        .skip(before)
-        .filter(|request| {
-            let object = &request["objectRef"];
-            request["user"]["username"] == "system:serviceaccount:groundwork-system:groundwork-variant"
-                && object["namespace"] == case.namespace
-                && of_variants.iter().any(|kind| object["resource"] == *kind)
-        })
-        .map(|request| {
-            let object = &request["objectRef"];
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            format!(
-                "{} {} {}",
-                text(&request["verb"]),
-                text(&object["resource"]),
-                text(&object["subresource"])
-            )
-        })
-        .collect();
+    let mut found: Vec<String> = asked(case)?.into_iter().skip(before).collect();
     found.sort();
     Ok(found)
 }

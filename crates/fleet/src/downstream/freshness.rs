@@ -3,7 +3,7 @@
 
 use groundwork_api::{GitLock, Lifecycle, PackageRevision, ResourceExt as _};
 
-use crate::git::{Git, draft_of, is_of_number, is_of_package, ref_number};
+use crate::git::{draft_of, is_of_number, is_of_package, ref_number, same_tree};
 use crate::package::{Package, UNNUMBERED, given, number, self_lock, workspace};
 
 /// Relation of a revision to its upstream.
@@ -44,7 +44,7 @@ pub fn is_made_of(revision: &PackageRevision, upstream: &PackageRevision) -> boo
 }
 
 /// Compares a revision with the current upstream of its variant.
-pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: &Git<'_>) -> Freshness {
+pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision) -> Freshness {
     let Some(lock) = upstream_lock(downstream) else {
         return Freshness::Unknown(format!(
             "downstream {:?} has no upstream lock; upstream changes cannot be applied",
@@ -53,7 +53,7 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
     };
     let own = self_lock(upstream);
     let reference = given(lock.reference.as_ref()).unwrap_or_default();
-    if is_unseen_head(lock, upstream, git) {
+    if is_unseen_head(lock, upstream) {
         return Freshness::Unknown(format!(
             "upstream {:?} is the head of a branch, and a Porch server does not show whether the package changes there; \
              name a published revision to follow it",
@@ -65,7 +65,7 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
             // An unknown commit does not make a revision outdated: the variant would make a new
             // draft on every reconcile.
             Some(draft) => is_that_draft(draft, upstream) && is_same_commit(lock, own) != Some(false),
-            None => is_that_revision(lock, upstream, git),
+            None => is_that_revision(lock, upstream),
         };
     if is_current { Freshness::Current } else { Freshness::Outdated }
 }
@@ -86,13 +86,13 @@ pub fn equal_content(downstream: &PackageRevision, upstream: &PackageRevision) -
 /// Reports whether the lock names the head of the upstream's branch at another commit, and nobody
 /// can compare the trees. A branch moves with every package on it, so that the commit alone says
 /// nothing.
-fn is_unseen_head(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -> bool {
+fn is_unseen_head(lock: &GitLock, upstream: &PackageRevision) -> bool {
     let Some(own) = self_lock(upstream) else { return false };
     number(upstream) == UNNUMBERED
         && lock.reference.as_deref() == Some(workspace(upstream))
         && is_of_package(lock, upstream)
         && is_same_commit(lock, Some(own)) == Some(false)
-        && (git.same_tree)(lock, own).is_none()
+        && same_tree(lock, own).is_none()
 }
 
 /// Reports whether the lock names this draft. A draft that has been proposed since still counts;
@@ -106,7 +106,7 @@ fn is_that_draft(draft: &str, upstream: &PackageRevision) -> bool {
 
 /// Compares commits, and their trees if the commits differ. So a tag that was moved by force is
 /// noticed, and a new commit with the same content is ignored.
-fn is_that_revision(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -> bool {
+fn is_that_revision(lock: &GitLock, upstream: &PackageRevision) -> bool {
     let reference = lock.reference.as_deref().unwrap_or_default();
     let own = self_lock(upstream);
     let is_unnumbered = ref_number(reference) == UNNUMBERED || number(upstream) == UNNUMBERED;
@@ -115,7 +115,7 @@ fn is_that_revision(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -
         return false;
     }
     match (is_same_commit(lock, own), own) {
-        (Some(false), Some(own)) => (git.same_tree)(lock, own) == Some(true),
+        (Some(false), Some(own)) => same_tree(lock, own) == Some(true),
         (Some(is_same), _) => is_same,
         // Without commits only the names are left, as in Porch.
         (None, Some(own)) if is_unnumbered => own.reference.as_deref() == Some(reference),
@@ -170,14 +170,19 @@ mod tests {
         with_status(revision("catalog/net/coredns:ws", number, lifecycle), &status)
     }
 
-    /// Checks a lock with a git in which commits c4 and c4b have the same tree.
+    /// Checks a lock. Commits c4 and c4b have the same tree.
     fn is_current(lock: &Value, upstream: &PackageRevision) -> bool {
-        let same = |one: &GitLock, other: &GitLock| {
-            let commits = [one.commit.as_deref(), other.commit.as_deref()];
-            Some(commits == [Some("c4"), Some("c4b")])
+        let tree = |lock: &mut GitLock| {
+            let commit = lock.commit.clone().filter(|commit| !commit.is_empty());
+            lock.tree = commit.map(|commit| commit.trim_end_matches('b').to_owned());
         };
-        let git = Git { same_tree: &same, ..Git::UNKNOWN };
-        freshness(&downstream(lock), upstream, &git) == Freshness::Current
+        let (mut downstream, mut upstream) = (downstream(lock), upstream.clone());
+        for status in [&mut downstream, &mut upstream].into_iter().filter_map(|found| found.status.as_mut()) {
+            for locator in [&mut status.upstream_lock, &mut status.self_lock].into_iter().flatten() {
+                locator.git.as_mut().map(tree);
+            }
+        }
+        freshness(&downstream, &upstream) == Freshness::Current
     }
 
     /// V-028, V-029, V-110: the rules in their order.
@@ -270,7 +275,7 @@ mod tests {
             with_status(plain.clone(), &json!({})),
             plain,
         ] {
-            assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), without);
+            assert_eq!(freshness(&downstream, &upstream), without);
         }
     }
 
@@ -285,12 +290,12 @@ mod tests {
         assert!(is_current(&locked, &head("c4")));
         assert!(is_current(&locked, &head("c4b")), "another package of the branch has changed");
         assert!(!is_current(&locked, &head("c5")));
-        let blind = |head: &PackageRevision| freshness(&downstream(&locked), head, &Git::UNKNOWN);
+        let blind = |head: &PackageRevision| freshness(&downstream(&locked), head);
         assert_eq!(blind(&head("c4")), Freshness::Current);
         assert!(matches!(blind(&head("c5")), Freshness::Unknown(note) if note.contains("head of a branch")));
         let tag = upstream(-1, "Published", &lock("net/coredns/v4.0.0", "c5"));
         let by_tag = downstream(&lock("net/coredns/v4.0.0", "c4"));
-        assert_eq!(freshness(&by_tag, &tag, &Git::UNKNOWN), Freshness::Outdated, "a moved tag is followed");
+        assert_eq!(freshness(&by_tag, &tag), Freshness::Outdated, "a moved tag is followed");
     }
 
     #[test]
@@ -357,7 +362,7 @@ mod tests {
         #[test]
         fn an_upgrade_settles_it(upstream in upstreams()) {
             let downstream = downstream(&written_lock(&upstream));
-            prop_assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), Freshness::Current);
+            prop_assert_eq!(freshness(&downstream, &upstream), Freshness::Current);
         }
     }
 }

@@ -14,7 +14,6 @@ fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> 
     use VariantError as E;
     let missing = Unresolved::NotFound { repo: text("r"), package: text("p"), revision: text("v4") };
     let tag = Unresolved::Tag { repo: text("r"), package: text("p"), tag: text("stable") };
-    let empty = Unresolved::TagNotPublished { package: text("p"), tag: text("stable"), commit: text("c9") };
     let downstream = text("edge.dns.packagevariant-1");
     let exists = E::DownstreamExists { package: text("dns"), repo: text("edge") };
     let proposed = E::DownstreamProposed { downstream: downstream.clone() };
@@ -40,12 +39,6 @@ fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> 
             tag.into(),
             "FloatingTagUnresolved",
             "floating tag \"stable\" not found for package \"p\" in repo \"r\"",
-            upstream,
-        ),
-        (
-            empty.into(),
-            "FloatingTagUnresolved",
-            "floating tag \"stable\" of package \"p\" does not point at a package (commit c9 has no Kptfile there)",
             upstream,
         ),
         (

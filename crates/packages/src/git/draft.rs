@@ -37,6 +37,8 @@ pub struct Staged {
     warnings: Vec<(String, String)>,
     /// True if content is kept even if it cannot be rendered.
     keeps_failures: bool,
+    /// True if a save belongs to the making of a new draft.
+    is_making: bool,
 }
 
 /// Revision that was created or changed, with the results of its functions.
@@ -76,6 +78,7 @@ impl Staged {
             status,
             warnings: Vec::new(),
             keeps_failures: false,
+            is_making: false,
         }
     }
 
@@ -118,6 +121,7 @@ impl Staged {
             status: RenderStatus::default(),
             warnings: Vec::new(),
             keeps_failures: false,
+            is_making: false,
         }
     }
 
@@ -134,6 +138,14 @@ impl Staged {
     /// Replaces all text files.
     pub fn set_files(&mut self, files: Package) {
         self.content.texts = files;
+    }
+
+    /// Counts a save as the store's own, and not as a change by people: it is the last part of the
+    /// making of a new draft.
+    #[must_use]
+    pub fn making(mut self, is_making: bool) -> Self {
+        self.is_making = is_making;
+        self
     }
 
     /// Commits content even if it cannot be rendered. The content is kept as it was, or as far as
@@ -170,6 +182,7 @@ impl Staged {
             status,
             warnings,
             keeps_failures,
+            is_making,
         } = self;
         let objects = repository.objects();
         let path = full_path(&repository.settings().directory, &package);
@@ -202,7 +215,8 @@ impl Staged {
         let message = Message {
             headline: headline(RENDER).to_owned(),
             annotations: vec![annotation(&repository, &package, &workspace, Some(render()))],
-            extension: made.is_some().then(|| Extension { made: true, ..Extension::default() }),
+            extension: (is_making || made.is_some())
+                .then(|| Extension { made: true, ..Extension::default() }),
         };
         if made.is_none_or(|(made, _)| made != content) {
             let rendered = if keeps_failures {
@@ -235,7 +249,7 @@ impl Staged {
 
 /// Adds the warnings of a merge in front of the results of the functions (`packagevariants.md`
 /// 7.5).
-fn tell(status: &mut RenderStatus, warnings: Vec<(String, String)>) {
+pub(crate) fn tell(status: &mut RenderStatus, warnings: Vec<(String, String)>) {
     if warnings.is_empty() {
         return;
     }

@@ -1,11 +1,12 @@
 //! A registered repository: its content, and the pushes that change it (`packagevariants.md` 6.12).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use gix_hash::ObjectId;
-use groundwork_api::Lifecycle;
+use groundwork_api::{GitLock, Lifecycle};
+use groundwork_fleet::normalized;
 use groundwork_krm::Description;
 
 use crate::git::clone::BareClone;
@@ -24,6 +25,7 @@ use crate::git::remote::{RefUpdate, RemoteError};
 use crate::git::revision::Revision;
 use crate::git::settings::Settings;
 use crate::git::snapshot::Snapshot;
+use crate::git::store::Repositories;
 
 /// Attempts at an approval when other pushes move the branch.
 const APPROVALS: u32 = 10;
@@ -49,6 +51,8 @@ pub struct GitRepository {
     /// Limit for a package, in bytes.
     max_bytes: u64,
     functions: Functions,
+    /// All repositories of the store: locks name commits of others.
+    neighbours: Weak<RwLock<Repositories>>,
     discovered: Mutex<Discovered>,
     snapshot: RwLock<Arc<Snapshot>>,
     /// Time of the last contact with the remote.
@@ -67,13 +71,20 @@ struct Discovered {
 }
 
 impl GitRepository {
-    pub fn new(settings: Settings, clone: Arc<BareClone>, max_bytes: u64, functions: Functions) -> Self {
+    pub fn new(
+        settings: Settings,
+        clone: Arc<BareClone>,
+        max_bytes: u64,
+        functions: Functions,
+        neighbours: Weak<RwLock<Repositories>>,
+    ) -> Self {
         clone.follow(&settings.branch);
         Self {
             settings,
             clone,
             max_bytes,
             functions,
+            neighbours,
             discovered: Mutex::default(),
             snapshot: RwLock::default(),
             synced: Mutex::default(),
@@ -310,11 +321,20 @@ impl GitRepository {
         Some(describe_kptfile(self.objects().kptfile(directory).ok()??))
     }
 
-    /// Returns the commit that a tag of a package points to, even if it contains no package.
-    pub fn tag_commit(&self, package: &str, name: &str) -> Option<String> {
-        let path = full_path(&self.settings.directory, package);
-        let tag = Place::Tag { path, name: name.to_owned() };
-        self.clone.listing().refs.get(&tag.reference()).map(|found| found.commit.to_string())
+    /// Returns the tree of the package that a lock names, in any repository of the namespace; `None`
+    /// if none has its commit.
+    pub fn tree_of(&self, lock: &GitLock) -> Option<String> {
+        let commit = ObjectId::from_hex(lock.commit.as_deref()?.as_bytes()).ok()?;
+        let address = normalized(lock.repo.as_deref()?);
+        let directory = lock.directory.as_deref().unwrap_or_default();
+        let neighbours = self.neighbours.upgrade()?;
+        let neighbours = neighbours.read().unwrap_or_else(PoisonError::into_inner);
+        let mut trees = neighbours.values().filter_map(|found| {
+            let Settings { namespace, url, .. } = found.settings();
+            let is_it = *namespace == self.settings.namespace && normalized(url) == address;
+            is_it.then(|| found.directory_at(commit, directory)).flatten()
+        });
+        trees.next().map(|tree| tree.to_string())
     }
 
     /// Returns the object ID of a package's directory in a commit, whether or not a ref leads to

@@ -115,6 +115,7 @@ impl Revision {
                 directory: Some(self.package.clone()),
                 reference: Some(self.short_reference.clone()),
                 commit: Some(self.commit.to_string()),
+                tree: Some(self.directory.to_string()),
                 ..GitLock::default()
             }),
             ..Locator::default()

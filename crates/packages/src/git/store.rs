@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 /// Repositories by namespace and name.
-type Repositories = BTreeMap<(String, String), Arc<GitRepository>>;
+pub(crate) type Repositories = BTreeMap<(String, String), Arc<GitRepository>>;
 
 /// The store. All of its operations block.
 #[derive(Debug)]
@@ -47,13 +47,13 @@ pub struct Store {
     /// Clones: one for each remote without an [`Access`] of its own, and one for each namespace and
     /// remote with one.
     clones: Mutex<HashMap<String, Weak<BareClone>>>,
-    repositories: RwLock<Repositories>,
+    repositories: Arc<RwLock<Repositories>>,
 }
 
 impl Store {
     pub fn new(options: Options) -> Self {
         remove_abandoned(&options.directory);
-        Self { options, clones: Mutex::default(), repositories: RwLock::default() }
+        Self { options, clones: Mutex::default(), repositories: Arc::default() }
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -86,7 +86,9 @@ impl Store {
             return Ok(Arc::clone(known));
         }
         let functions = self.options.functions.clone();
-        let repository = GitRepository::new(settings, clone, self.options.max_package_bytes, functions);
+        let neighbours = Arc::downgrade(&self.repositories);
+        let max_bytes = self.options.max_package_bytes;
+        let repository = GitRepository::new(settings, clone, max_bytes, functions, neighbours);
         let repository = Arc::new(repository);
         if let Some(former) = repositories.insert(key, Arc::clone(&repository)) {
             former.interrupt();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::{
-    CloneTask, EditTask, GitLock, InitTask, PackageRevision, PackageRevisionRef, ResourceExt as _, Task,
+    CloneTask, EditTask, InitTask, PackageRevision, PackageRevisionRef, RenderStatus, ResourceExt as _, Task,
     UpgradeTask, UpstreamPackage,
 };
 use groundwork_fleet::{Base, Package, Repositories, base, check_creation, check_names, normalized};
 use groundwork_krm::{Merged, Origin, Strategy, Versions};
 
-use crate::git::draft::Staged;
+use crate::git::draft::{Rendered, Staged, tell};
 use crate::git::error::StoreError;
 use crate::git::message::{Owner, Updated};
 use crate::git::objects::{Content, Objects};
@@ -146,10 +146,7 @@ impl Store {
         update: &Update,
     ) -> Result<Staged, StoreError> {
         let (repository, draft) = self.draft(namespace, name, version)?;
-        let (merged, warnings) = self.merged(namespace, &repository, &draft, update)?;
-        let (upstream_repository, upstream) = self.revision(namespace, &update.upstream)?;
-        bring_binaries(&merged, upstream_repository.objects(), &repository)?;
-        let content = with_origin(merged, &upstream_repository, &upstream)?;
+        let (content, upstream, warnings) = self.updated(namespace, &repository, &draft, update)?;
         let from = match &update.original {
             Original::Revision(name) => self.revision(namespace, name)?.1.short_reference.clone(),
             Original::Commit { reference, .. } => reference.clone(),
@@ -233,11 +230,45 @@ impl Store {
         local: &str,
         update: &Update,
     ) -> Result<(Content, Warnings), StoreError> {
-        let (source, upstream) = self.revision(&new.namespace, &update.upstream)?;
         let (home, local) = self.revision(&new.namespace, local)?;
-        let (merged, warnings) = self.merged(&new.namespace, &home, &local, update)?;
-        bring_binaries(&merged, source.objects(), repository)?;
-        Ok((with_origin(merged, &source, &upstream)?, warnings))
+        let (content, _, warnings) = self.updated(&new.namespace, &home, &local, update)?;
+        bring_binaries(&content, home.objects(), repository)?;
+        Ok((content, warnings))
+    }
+
+    /// Returns the content of a revision after an update, unrendered, and the revision of its new
+    /// upstream.
+    fn updated(
+        &self,
+        namespace: &str,
+        home: &GitRepository,
+        local: &Revision,
+        update: &Update,
+    ) -> Result<(Content, Arc<Revision>, Warnings), StoreError> {
+        let (source, upstream) = self.revision(namespace, &update.upstream)?;
+        let (merged, warnings) = self.merged(namespace, home, local, update)?;
+        bring_binaries(&merged, source.objects(), home)?;
+        Ok((with_origin(merged, &source, &upstream)?, upstream, warnings))
+    }
+
+    /// Returns the files that a revision would have after an update, and the warnings of the merge.
+    /// If the files cannot be rendered, they are as merged, and the error says why.
+    ///
+    /// # Errors
+    /// A revision is missing, or the merge fails.
+    pub fn preview_update(
+        &self,
+        namespace: &str,
+        name: &str,
+        update: &Update,
+    ) -> Result<(Content, RenderStatus), StoreError> {
+        let (repository, local) = self.revision(namespace, name)?;
+        let (content, _, warnings) = self.updated(namespace, &repository, &local, update)?;
+        let (Rendered { content: rendered, .. }, error) = repository.render_anyhow(content.clone());
+        let content = if error.is_some() { content } else { rendered };
+        let mut status = RenderStatus { error, ..RenderStatus::default() };
+        tell(&mut status, warnings);
+        Ok((content, status))
     }
 
     /// Returns the files of a revision.
@@ -302,18 +333,6 @@ impl Store {
         let mut repositories = self.repositories(namespace);
         repositories.retain(|repository| normalized(&repository.settings().url) == address);
         repositories
-    }
-
-    /// Reports whether two commits of one remote contain the same content of a package
-    /// (`packagevariants.md` 2.8).
-    pub fn has_same_tree(&self, namespace: &str, one: &GitLock, other: &GitLock) -> bool {
-        let tree = |lock: &GitLock| {
-            let commit = ObjectId::from_hex(lock.commit.as_deref()?.as_bytes()).ok()?;
-            let repositories = self.of_address(namespace, lock.repo.as_deref()?);
-            let directory = lock.directory.as_deref().unwrap_or_default();
-            repositories.iter().find_map(|repository| repository.directory_at(commit, directory))
-        };
-        tree(one).is_some_and(|found| tree(other) == Some(found))
     }
 }
 

@@ -191,6 +191,17 @@ impl Porch {
         resources(self.send(Method::PUT, &path, Some(&files.raw)).await?)
     }
 
+    /// Returns the files of a revision after an upgrade, which is not carried out. A failed rendering
+    /// is in the status. Only Groundwork's package store answers this (`packagevariants.md` 6.14).
+    ///
+    /// # Errors
+    /// See [`PorchError`].
+    pub async fn preview_upgrade(&self, upgrading: &Resources) -> Result<Resources, PorchError> {
+        let (namespace, name) = upgrading.place();
+        let path = format!("{}?dryRun=All", object(namespace, RESOURCES, name)?);
+        resources(self.send(Method::PUT, &path, Some(&upgrading.raw)).await?)
+    }
+
     /// Replaces a revision: its labels, annotations, owners, and a lifecycle change that needs no
     /// approval.
     ///

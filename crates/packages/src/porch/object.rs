@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use groundwork_api::{Lifecycle, OwnerReference, PackageRevision, PackageRevisionResources, RenderStatus};
+use groundwork_api::metadata::annotation;
+use groundwork_api::{
+    Lifecycle, OwnerReference, PackageRevision, PackageRevisionResources, RenderStatus, UpgradeTask,
+};
 use serde_json::{Map, Value, json};
 
 /// A PackageRevision with all members that the server returned.
@@ -131,6 +134,19 @@ impl Resources {
     pub fn with_files(mut self, files: &BTreeMap<String, String>) -> Self {
         set(&mut self.raw, "spec", "resources", json!(files));
         self
+    }
+
+    /// Asks the next save for an upgrade of the draft (`packagevariants.md` 6.14).
+    ///
+    /// # Errors
+    /// The task cannot be written as JSON.
+    pub fn with_upgrade(mut self, task: &UpgradeTask) -> Result<Self, serde_json::Error> {
+        let task = serde_json::to_string(task)?;
+        let annotations = self.raw.pointer("/metadata/annotations").and_then(Value::as_object);
+        let mut annotations = annotations.cloned().unwrap_or_default();
+        annotations.insert(annotation::UPGRADE.to_owned(), json!(task));
+        set(&mut self.raw, "metadata", "annotations", Value::Object(annotations));
+        Ok(self)
     }
 
     /// Returns the results of the package's functions, which only the answer to a save contains.

@@ -9,9 +9,10 @@ use groundwork_controller::Objects;
 use groundwork_packages::git::{MAX_PACKAGE_BYTES, Meters, Options, Proxy, ProxyError, RemoteOptions, Store};
 use groundwork_telemetry::Telemetry;
 
-use super::rate_limit::{Turns, WRITES, WRITES_ON_PORCH};
+use super::porch::Server;
+use super::rate_limit::{Drafts, Turns, WRITES, WRITES_ON_PORCH};
 use super::{
-    ApiArguments, Backend, FunctionArguments, FunctionsError, PackageStore, PorchStore, TurnArguments, porch,
+    ApiArguments, FunctionArguments, FunctionsError, PackageStore, PorchStore, TurnArguments, porch,
 };
 
 /// Default protocols of remotes. `file` is missing, because it reads disks of this machine.
@@ -118,24 +119,28 @@ impl StoreArguments {
         &self,
         objects: &Objects,
         telemetry: &Telemetry,
-    ) -> Result<Option<Backend>, StoreStartError> {
+    ) -> Result<(Option<PorchStore>, Option<PackageStore>), StoreStartError> {
         let metrics = &telemetry.metrics;
         if self.porch || (self.porch_if_served && porch::is_chosen(objects, telemetry).await) {
-            let turns = Turns::new(self.turns, WRITES_ON_PORCH, metrics);
-            return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
+            let turns = Turns::new(self.turns, WRITES_ON_PORCH);
+            let porch = PorchStore::new(Server::Porch, objects, turns, Drafts::new(self.turns, metrics));
+            return Ok((Some(porch), None));
         }
-        let Some(directory) = self.package_store.clone() else { return Ok(None) };
+        let Some(directory) = self.package_store.clone() else { return Ok((None, None)) };
         let remotes = self.remotes()?;
         let functions = self.functions.functions()?;
         let meters = Meters::new(metrics);
         let options = Options { directory, remotes, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
-        Ok(Some(Backend::Git(PackageStore {
+        let store = PackageStore {
             store: Arc::new(Store::new(options)),
-            turns: Turns::new(self.turns, WRITES, metrics),
+            turns: Turns::new(self.turns, WRITES),
             known: Mutex::default(),
             hooks: Mutex::default(),
             approves: self.approval_policies,
-        })))
+        };
+        let (turns, drafts) = (Turns::new(self.turns, WRITES), Drafts::new(self.turns, metrics));
+        let porch = PorchStore::new(Server::Groundwork, objects, turns, drafts);
+        Ok((Some(porch), Some(store)))
     }
 
     fn remotes(&self) -> Result<RemoteOptions, StoreStartError> {

@@ -25,7 +25,6 @@ use similar::TextDiff;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::Backend;
 use super::content::{Content, Read, WantedDraft};
 use super::creation::{self, Wanted};
 use super::git_content::GitContent;
@@ -161,9 +160,11 @@ impl Service {
     /// Returns the store of this service.
     fn content(&self) -> Result<Box<dyn Content + '_>, Status> {
         let objects = &self.objects;
+        if let Some(store) = &self.shared.store {
+            return Ok(Box::new(GitContent { store, objects }));
+        }
         match &self.shared.packages {
-            Some(Backend::Git(store)) => Ok(Box::new(GitContent { store, objects })),
-            Some(Backend::Porch(store)) => Ok(Box::new(PorchContent { store, objects })),
+            Some(store) => Ok(Box::new(PorchContent { store, objects })),
             None => {
                 let text =
                     "this service has no package store: start it with --package-store, or with --porch";

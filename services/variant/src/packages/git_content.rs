@@ -1,6 +1,7 @@
 //! Operations of users on packages in git repositories (`packagevariants.md` 6.2).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{Repository, ResourceExt as _, RevisionRecord};
@@ -17,6 +18,9 @@ use super::creation::Wanted;
 use super::records::{Attributes, Note, ensure, served};
 use super::{PackageStore, downstream};
 use crate::status::of_api;
+
+/// Age up to which the knowledge of a remote is good enough to make a draft.
+const RECENT: Duration = Duration::from_secs(5);
 
 /// The git store of this service, for one call.
 pub(super) struct GitContent<'a> {
@@ -113,6 +117,20 @@ pub(super) async fn synced(
     let syncing = Arc::clone(&repository);
     store.run(key, move |_| syncing.sync().map(drop)).await?;
     Ok(repository)
+}
+
+/// Returns a repository that was in contact with its remote within the last seconds. A push decides
+/// in any case whether another one came first.
+pub(super) async fn recent(
+    store: &PackageStore,
+    key: &Key,
+    objects: &Objects,
+) -> Result<Arc<GitRepository>, StoreError> {
+    let repository = store.repository(key, objects).await?;
+    match repository.age() {
+        Some(age) if age < RECENT => Ok(repository),
+        _ => synced(store, key, objects).await,
+    }
 }
 
 /// Returns the repository of a revision. If this replica does not know the revision at the commit

@@ -24,7 +24,6 @@ pub(crate) mod calls;
 mod content;
 mod creation;
 pub(crate) mod downstream;
-mod drafting;
 mod functions;
 mod git_content;
 mod injection;
@@ -38,16 +37,14 @@ mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
 mod schedule;
-pub(crate) mod world;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use groundwork_api::{GitLock, Repository};
+use groundwork_api::Repository;
 use groundwork_bus::{Change, Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Waker};
-use groundwork_fleet::Git;
 use groundwork_packages::git::{GitRepository, Settings, Store, StoreError};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -65,25 +62,6 @@ pub(crate) use relations::Relations;
 /// Longest age of a replica's knowledge of a remote before the replica syncs again, unless an event
 /// brings news first.
 const OLD: Duration = Duration::from_secs(120);
-
-/// Store for packages; it also decides who carries out the users' edits of package revisions
-/// (`packagevariants.md` 6.1).
-pub(crate) enum Backend {
-    /// Git repositories, written by this service.
-    Git(PackageStore),
-    /// Porch server, which carries out edits itself.
-    Porch(PorchStore),
-}
-
-impl Backend {
-    /// Returns the git store of this service.
-    pub(crate) fn git(&self) -> Option<&PackageStore> {
-        match self {
-            Self::Git(store) => Some(store),
-            Self::Porch(_) => None,
-        }
-    }
-}
 
 /// The git store for async tasks: its operations block, so each runs on a thread of its own.
 pub(crate) struct PackageStore {
@@ -131,24 +109,6 @@ impl PackageStore {
         self.hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a decision about an upstream package with access to git.
-    pub(crate) fn with_git<T>(
-        &self,
-        namespace: &str,
-        package: &str,
-        repository: &GitRepository,
-        decide: impl FnOnce(&Git<'_>) -> T,
-    ) -> T {
-        let tag = |name: &str| repository.tag_commit(package, name);
-        decide(&Git { same_tree: &self.same_tree(namespace), tag_commit: &tag })
-    }
-
-    /// Returns a function that compares the files of two commits in the repositories of a
-    /// namespace.
-    fn same_tree(&self, namespace: &str) -> impl Fn(&GitLock, &GitLock) -> Option<bool> {
-        move |one, other| Some(self.store.has_same_tree(namespace, one, other))
-    }
-
     /// Runs an operation of the store on a repository.
     ///
     /// # Errors
@@ -173,11 +133,6 @@ impl PackageStore {
     ) -> Result<T, StoreError> {
         let turn = self.turns.take(repository, true).await?;
         self.work(turn, operation).await
-    }
-
-    /// Waits until the rate limit allows another draft (`packagevariants.md` 5.5).
-    pub(crate) async fn draft(&self) {
-        self.turns.draft().await;
     }
 
     async fn work<T: Send + 'static>(

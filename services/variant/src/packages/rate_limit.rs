@@ -3,7 +3,7 @@
 //! 5.5).
 //!
 //! ```text
-//! a new draft ──rate of drafts──> a write ──writes of its repository──> any operation ──of its repository, its namespace, of all──> a thread
+//! a new draft of a variant ──Drafts──> API ──> a write ──writes of its repository──> any operation ──Turns: of its repository, its namespace, of all──> a thread
 //! ```
 //!
 //! Most operations wait for a remote, and the user who registers a repository chooses its remote.
@@ -67,9 +67,13 @@ pub(super) struct Turns {
     all: groundwork_turns::Turns,
     repositories: Mutex<HashMap<Key, OfRepository>>,
     writes: usize,
-    /// Rate limiter of new drafts; `None` if there is no limit.
-    drafts: Option<DefaultDirectRateLimiter>,
-    /// Number of new drafts that wait for the rate limiter.
+}
+
+/// Limit for the new drafts of variants in one process.
+pub(super) struct Drafts {
+    /// `None` if there is no limit.
+    rate: Option<DefaultDirectRateLimiter>,
+    /// Number of new drafts that wait.
     waiting: Gauge,
 }
 
@@ -96,34 +100,11 @@ impl Drop for Waiting<'_> {
 
 impl Turns {
     /// Creates the limits; `writes` is the default for writes to one repository.
-    pub(super) fn new(arguments: TurnArguments, writes: usize, metrics: &Metrics) -> Self {
-        let TurnArguments { package_draft_rate, package_writes } = arguments;
+    pub(super) fn new(arguments: TurnArguments, writes: usize) -> Self {
         Self {
             all: groundwork_turns::Turns::new(MAX_OPERATIONS, MAX_PER_NAMESPACE),
             repositories: Mutex::default(),
-            writes: package_writes.unwrap_or(writes).max(1),
-            drafts: NonZeroU32::new(package_draft_rate)
-                .map(|rate| RateLimiter::direct(Quota::per_second(rate))),
-            waiting: metrics.register(
-                "package_drafts_waiting",
-                "New drafts of variants that wait for their turn, because many were to be made at once",
-                &[],
-                Gauge::default(),
-            ),
-        }
-    }
-
-    /// Waits until the rate limit allows another draft.
-    pub(super) async fn draft(&self) {
-        let Some(drafts) = &self.drafts else { return };
-        let clock = DefaultClock::default();
-        let mut waiting = None;
-        while let Err(early) = drafts.check() {
-            waiting.get_or_insert_with(|| {
-                self.waiting.inc();
-                Waiting(&self.waiting)
-            });
-            tokio::time::sleep(early.wait_time_from(clock.now())).await;
+            writes: arguments.package_writes.unwrap_or(writes).max(1),
         }
     }
 
@@ -164,6 +145,35 @@ impl Turns {
     }
 }
 
+impl Drafts {
+    pub(super) fn new(arguments: TurnArguments, metrics: &Metrics) -> Self {
+        Self {
+            rate: NonZeroU32::new(arguments.package_draft_rate)
+                .map(|rate| RateLimiter::direct(Quota::per_second(rate))),
+            waiting: metrics.register(
+                "package_drafts_waiting",
+                "New drafts of variants that wait for their turn, because many were to be made at once",
+                &[],
+                Gauge::default(),
+            ),
+        }
+    }
+
+    /// Waits until the rate allows another draft.
+    pub(super) async fn next(&self) {
+        let Some(rate) = &self.rate else { return };
+        let clock = DefaultClock::default();
+        let mut waiting = None;
+        while let Err(early) = rate.check() {
+            waiting.get_or_insert_with(|| {
+                self.waiting.inc();
+                Waiting(&self.waiting)
+            });
+            tokio::time::sleep(early.wait_time_from(clock.now())).await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
@@ -174,38 +184,42 @@ mod tests {
 
     use super::*;
 
-    fn turns(rate: u32, writes: usize) -> Turns {
-        let arguments = TurnArguments { package_draft_rate: rate, package_writes: Some(writes) };
-        Turns::new(arguments, WRITES, &Metrics::default())
+    fn turns(writes: usize) -> Turns {
+        Turns::new(TurnArguments { package_writes: Some(writes), ..TurnArguments::default() }, WRITES)
+    }
+
+    fn drafts(rate: u32) -> Drafts {
+        let arguments = TurnArguments { package_draft_rate: rate, ..TurnArguments::default() };
+        Drafts::new(arguments, &Metrics::default())
     }
 
     /// Drafts within the rate begin at once; the others wait and are counted (`packagevariants.md`
     /// 5.5).
     #[tokio::test]
     async fn drafts_have_a_rate() {
-        let turns = turns(20, WRITES);
+        let drafts = drafts(20);
         let begun = Instant::now();
         for _ in 0..20 {
-            assert!(turns.draft().now_or_never().is_some(), "a second's drafts begin at once");
+            assert!(drafts.next().now_or_never().is_some(), "a second's drafts begin at once");
         }
         {
-            let next = turns.draft();
+            let next = drafts.next();
             futures::pin_mut!(next);
             assert!(futures::poll!(&mut next).is_pending());
-            assert_eq!(turns.waiting.get(), 1);
+            assert_eq!(drafts.waiting.get(), 1);
         }
-        assert_eq!(turns.waiting.get(), 0, "who gives up does not wait any more");
-        turns.draft().await;
+        assert_eq!(drafts.waiting.get(), 0, "who gives up does not wait any more");
+        drafts.next().await;
         let took = begun.elapsed();
         assert!(took >= Duration::from_millis(49), "{took:?}");
-        assert_eq!(turns.waiting.get(), 0);
+        assert_eq!(drafts.waiting.get(), 0);
     }
 
     #[tokio::test]
     async fn a_rate_of_nothing_is_none() {
-        let turns = turns(0, WRITES);
+        let drafts = drafts(0);
         for _ in 0..1000 {
-            assert!(turns.draft().now_or_never().is_some());
+            assert!(drafts.next().now_or_never().is_some());
         }
     }
 
@@ -213,7 +227,7 @@ mod tests {
     /// delayed by them (`packagevariants.md` 5.5).
     #[tokio::test]
     async fn writes_of_a_repository_are_few() {
-        let turns = turns(DRAFTS, 2);
+        let turns = turns(2);
         let key = |name: &str| ObjectId::new(Kind::of::<Repository>(), Some("fleet"), name);
         let take =
             |name: &str, writes: bool| turns.take(&key(name), writes).now_or_never().transpose().unwrap();
@@ -229,7 +243,7 @@ mod tests {
     /// gets a slot. A fourth waits only for the third.
     #[tokio::test]
     async fn namespaces_have_shares() {
-        let turns = turns(DRAFTS, WRITES);
+        let turns = turns(WRITES);
         let take = |namespace: &str, name: usize| {
             let key = ObjectId::new(Kind::of::<Repository>(), Some(namespace), name.to_string());
             // Unconstrained, because tokio's cooperative budget would make so many polls in a row
@@ -257,7 +271,7 @@ mod tests {
     /// A hanging remote holds a few slots only, and a caller that waits for one gets an error.
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_long_is_told() {
-        let turns = turns(DRAFTS, WRITES);
+        let turns = turns(WRITES);
         let key = ObjectId::new(Kind::of::<Repository>(), Some("fleet"), "edge");
         let mut held = Vec::new();
         for _ in 0..MAX_PER_REPOSITORY {

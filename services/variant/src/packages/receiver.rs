@@ -19,7 +19,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
 use tokio_util::sync::CancellationToken;
 
-use super::Backend;
 use crate::shared::Shared;
 
 /// Connections at a time, in total and from one address.
@@ -50,7 +49,7 @@ async fn receive(
     body: Body,
 ) -> (StatusCode, &'static str) {
     let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), &name);
-    let hook = shared.packages.as_ref().and_then(Backend::git).and_then(|store| store.hook(&key));
+    let hook = shared.store.as_ref().and_then(|store| store.hook(&key));
     // One answer for all of these, so that nobody learns which Repositories exist.
     let refused = (
         StatusCode::UNAUTHORIZED,

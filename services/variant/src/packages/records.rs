@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use groundwork_api::metadata::label;
 use groundwork_api::{
-    List, Map, ObjectMeta, PackageCondition, PackageRevision, PackageRevisionStatus, ResourceExt as _,
-    RevisionRecord,
+    GitLock, List, Map, ObjectMeta, PackageCondition, PackageRevision, PackageRevisionStatus,
+    ResourceExt as _, RevisionRecord,
 };
 use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_packages::git::{GitRepository, Revision};
@@ -90,7 +90,16 @@ pub(crate) fn wanted(
     present: Option<&RevisionRecord>,
     note: Note<'_>,
 ) -> RevisionRecord {
-    let in_git = revision.object(&repository.settings().place());
+    let mut in_git = revision.object(&repository.settings().place());
+    if let Some(lock) = upstream_lock(&mut in_git.status) {
+        // A tree never changes, and the lookup reads from disk.
+        let mut former = present.and_then(|present| present.status.clone());
+        let known = upstream_lock(&mut former).filter(|former| {
+            former.commit == lock.commit && former.repo == lock.repo && former.directory == lock.directory
+        });
+        let known = known.and_then(|former| former.tree.clone());
+        lock.tree = known.or_else(|| repository.tree_of(lock));
+    }
     let mut record = present.cloned().unwrap_or_default();
     record.metadata.name = in_git.metadata.name;
     record.metadata.namespace = in_git.metadata.namespace;
@@ -112,6 +121,10 @@ pub(crate) fn wanted(
     record.spec = in_git.spec;
     record.status = Some(PackageRevisionStatus { message, ..in_git.status.unwrap_or_default() });
     record
+}
+
+fn upstream_lock(status: &mut Option<PackageRevisionStatus>) -> Option<&mut GitLock> {
+    status.as_mut()?.upstream_lock.as_mut()?.git.as_mut()
 }
 
 /// Creates or updates a record so that it mirrors git. An unchanged record is not written.

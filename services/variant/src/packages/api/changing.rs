@@ -82,6 +82,7 @@ impl Api {
         let repository = knowing(store, &key, &record, &self.objects).await;
         let repository = repository.map_err(|error| refusals::of_store(&error, name))?;
         let in_git = repository.revision(name).map_err(|error| refusals::of_store(&error, name))?;
+        self.ensure_current(&repository, &in_git, &record).await?;
         let actor = Actor { name: request.user.name.clone() };
         let mut changed = Arc::clone(&in_git);
         if !is_approval {
@@ -161,6 +162,22 @@ impl Api {
             move |store| store.set_lifecycle(&namespace, &name, &version, to, &actor)
         });
         moved.await.map_err(|error| refusals::of_store(&error, &name))
+    }
+
+    /// Refuses a change that was decided on a record which another push has left behind: the request
+    /// would overwrite that push. The record then follows git, so that the next attempt sees it.
+    pub(super) async fn ensure_current(
+        &self,
+        repository: &Arc<GitRepository>,
+        revision: &Arc<Revision>,
+        record: &RevisionRecord,
+    ) -> Result<(), Refusal> {
+        let lock = record.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
+        if lock.and_then(|lock| lock.commit.as_deref()) == Some(&revision.commit.to_string()) {
+            return Ok(());
+        }
+        self.follow(repository, revision, record.clone(), None).await?;
+        Err(Refusal::conflict(REVISIONS_OF_GROUP, &revision.name, &StoreError::Conflict.to_string()))
     }
 
     /// Writes the record of a changed revision, and metadata that the user asks for. A sync may

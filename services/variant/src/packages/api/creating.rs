@@ -11,18 +11,15 @@ use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::ApiError;
 use groundwork_fleet::normalized;
 use groundwork_grpc::ResourceAttributes;
-use groundwork_krm::Strategy;
-use groundwork_packages::git::{
-    Actor, Address, GitRepository, NewDraft, Original, Owner, Source, Store, StoreError, Update,
-};
+use groundwork_packages::git::{Actor, Address, GitRepository, NewDraft, Owner, Source, Store, StoreError};
 use serde_json::Value;
 
 use super::kinds::REVISIONS_OF_GROUP;
+use super::upgrading::{Upgrading, UpgradingError, named};
 use super::{Api, object, refusals};
 use crate::packages::access::access_to;
-use crate::packages::git_content::synced;
+use crate::packages::git_content::{recent, synced};
 use crate::packages::records::{Attributes, Note, ensure, served, with_metadata};
-use crate::packages::revision::repository_key;
 
 /// Kind of an object in messages.
 pub(super) const KIND: &str = "PackageRevision.porch.kpt.dev";
@@ -47,7 +44,7 @@ impl Api {
         check(&draft)?;
         let store = self.store()?;
         let key = ObjectId::new(Kind::of::<Repository>(), Some(&request.namespace), &repository);
-        let registered = synced(store, &key, &self.objects).await;
+        let registered = recent(store, &key, &self.objects).await;
         let registered = registered.map_err(|error| of_repository(&error, &repository))?;
         let spec = &draft.spec;
         let (package, workspace) =
@@ -69,13 +66,7 @@ impl Api {
             ));
         }
         for named in task.named() {
-            // The sources may be in other repositories, so sync those on this replica, too.
-            let key = repository_key(&ObjectId::new(
-                Kind::of::<PackageRevision>(),
-                Some(&request.namespace),
-                named,
-            ));
-            synced(store, &key, &self.objects).await.map_err(|error| refusals::of_store(&error, &name))?;
+            self.known(&request.namespace, named).await.map_err(|error| refusals::of_store(&error, &name))?;
         }
         let owner = draft.owner_references().iter().find(|owner| owner.kind == "PackageVariant");
         let owner = owner.map(|owner| Owner {
@@ -188,23 +179,13 @@ impl Api {
             }
             "upgrade" => {
                 let task = upgrade.as_ref().ok_or_else(|| missing("upgrade"))?;
-                let name = |found: &Option<groundwork_api::PackageRevisionRef>| {
-                    found.as_ref().map(|found| found.name.clone()).filter(|name| !name.is_empty())
-                };
-                let strategy = match task.strategy.as_deref().unwrap_or_default() {
-                    "" => Strategy::ResourceMerge,
-                    given => given.parse().map_err(|error: groundwork_krm::MergeError| {
-                        invalid("upgrade.strategy", &error.to_string())
-                    })?,
-                };
-                Ok(Making::Upgrade {
-                    local: name(&task.local_package_revision_ref)
-                        .ok_or_else(|| missing("upgrade.localPackageRevisionRef"))?,
-                    upstream: name(&task.new_upstream_ref)
-                        .ok_or_else(|| missing("upgrade.newUpstreamRef"))?,
-                    original: name(&task.old_upstream_ref),
-                    strategy,
-                })
+                let local = named(&task.local_package_revision_ref);
+                let local = local.ok_or_else(|| missing("upgrade.localPackageRevisionRef"))?;
+                let upgrading = Upgrading::of(task).map_err(|error| match error {
+                    UpgradingError::NoUpstream => missing("upgrade.newUpstreamRef"),
+                    UpgradingError::Strategy(error) => invalid("upgrade.strategy", &error.to_string()),
+                })?;
+                Ok(Making::Upgrade { local, upgrading })
             }
             _ => Err(invalid("type", "supported types: \"init\", \"clone\", \"edit\", \"upgrade\"")),
         }
@@ -270,13 +251,7 @@ impl Api {
 /// Source of a draft, before the store is asked.
 enum Making {
     Known(Source),
-    Upgrade {
-        local: String,
-        upstream: String,
-        /// Revision that the local one is based on; `None` if the store finds it.
-        original: Option<String>,
-        strategy: Strategy,
-    },
+    Upgrade { local: String, upgrading: Upgrading },
 }
 
 impl Making {
@@ -285,7 +260,7 @@ impl Making {
         match self {
             Self::Known(Source::Clone { upstream: name } | Source::Edit { source: name }) => vec![name],
             Self::Known(_) => Vec::new(),
-            Self::Upgrade { local, upstream, original, .. } => {
+            Self::Upgrade { local, upgrading: Upgrading { upstream, original, .. } } => {
                 [local.as_str(), upstream.as_str()].into_iter().chain(original.as_deref()).collect()
             }
         }
@@ -295,12 +270,9 @@ impl Making {
     fn source(self, store: &Store, namespace: &str) -> Result<Source, StoreError> {
         Ok(match self {
             Self::Known(source) => source,
-            Self::Upgrade { local, upstream, original, strategy } => {
-                let original = match original {
-                    Some(name) => Original::Revision(name),
-                    None => store.original_of(namespace, &local)?,
-                };
-                Source::Upgrade { local, update: Update { original, upstream, strategy } }
+            Self::Upgrade { local, upgrading } => {
+                let update = upgrading.update(store, namespace, &local)?;
+                Source::Upgrade { local, update }
             }
         })
     }

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use groundwork_api::metadata::annotation;
 use groundwork_api::{
     Kind as _, ObjectMeta, PackageRevisionResources, PackageRevisionResourcesSpec,
-    PackageRevisionResourcesStatus, ResourceExt as _, RevisionRecord,
+    PackageRevisionResourcesStatus, RenderStatus, ResourceExt as _, RevisionRecord,
 };
 use groundwork_apiserver::{Answer, Kind, Refusal, Request, Selector, Served, Verb, patched};
-use groundwork_packages::git::{Actor, Committed, Files, GitRepository, Revision, StoreError};
+use groundwork_packages::git::{
+    Actor, Committed, Content, Files, GitRepository, Revision, Store, StoreError,
+};
 use serde_json::Value;
 
 use super::kinds::{FILES_OF_GROUP, fields};
+use super::upgrading::Upgrading;
 use super::{Api, refusals};
 use crate::packages::downstream::keeps_failures;
 use crate::packages::git_content::knowing;
@@ -79,6 +83,7 @@ impl Api {
         let name = &request.name;
         let record = self.record(&request.namespace, name).await?;
         let (repository, revision, present) = self.files(&record).await?;
+        self.ensure_current(&repository, &revision, &record).await?;
         let body = match request.verb {
             Verb::Patch => patched(&json(&present)?, request)?,
             _ => request.json()?,
@@ -97,27 +102,45 @@ impl Api {
             }
             _ => {}
         }
-        if *asked.spec.resources == *present.spec.resources {
-            return Ok(Answer::Object(json(&present)?));
+        // The controller of a variant saves the new draft once more, and thereby finishes it.
+        let is_making = served(&record).annotations().contains_key(annotation::UNFINISHED);
+        let is_changed = *asked.spec.resources != *present.spec.resources;
+        let upgrading = asked.annotations().get(annotation::UPGRADE);
+        let upgrading = upgrading.map(|task| Upgrading::of_text(task)).transpose()?;
+        let is_dry = request.options.is_dry_run;
+        match upgrading {
+            Some(upgrading) if is_dry => return self.preview_upgrade(&record, upgrading).await,
+            Some(_) => {}
+            None if is_changed || is_making => {}
+            None => return Ok(Answer::Object(json(&present)?)),
         }
-        let mut files: Files = asked
-            .spec
-            .resources
-            .iter()
-            .map(|(path, text)| (path.clone(), text.clone().into_bytes()))
-            .collect();
+        if let Some(Upgrading { upstream, .. }) = &upgrading {
+            let known = self.known(&request.namespace, upstream).await;
+            known.map_err(|error| refusals::of_store(&error, name))?;
+        }
+        let texts = asked.spec.resources.clone();
         let keeps = keeps_failures(&served(&record));
         let (namespace, actor) = (request.namespace.clone(), Actor { name: request.user.name.clone() });
         let key = repository_key(&revision_key(&namespace, name));
-        let is_dry = request.options.is_dry_run;
         let save = {
             let (name, revision, reading) = (name.clone(), Arc::clone(&revision), Arc::clone(&repository));
-            move |store: &groundwork_packages::git::Store| {
+            move |store: &Store| {
+                if let Some(upgrading) = upgrading {
+                    let update = upgrading.update(store, &namespace, &name)?;
+                    let mut staged = store.stage_update(&namespace, &name, &revision.version(), &update)?;
+                    if is_changed {
+                        staged.set_files(texts.into_iter().collect());
+                    }
+                    return staged.keep_failures(keeps).making(is_making).commit(&actor).map(Some);
+                }
+                let texts = texts.into_iter().map(|(path, text)| (path, text.into_bytes()));
+                let mut files: Files = texts.collect();
                 // This API cannot carry the others, so a save leaves them as they are.
                 let binary = reading.files(&revision)?.into_iter();
                 files.extend(binary.filter(|(_, content)| std::str::from_utf8(content).is_err()));
                 let staged = store.stage_files(&namespace, &name, &revision.version(), files)?;
-                if is_dry { Ok(None) } else { staged.keep_failures(keeps).commit(&actor).map(Some) }
+                let staged = staged.keep_failures(keeps).making(is_making);
+                if is_dry { Ok(None) } else { staged.commit(&actor).map(Some) }
             }
         };
         let store = self.store()?;
@@ -126,7 +149,10 @@ impl Api {
         let Some(Committed { revision, status, error }) = saved else {
             return Ok(Answer::Object(json(&asked)?));
         };
-        let record = self.follow(&repository, &revision, record, None).await?;
+        let mut metadata = served(&record).metadata;
+        metadata.annotations.as_mut().map(|annotations| annotations.remove(annotation::UNFINISHED));
+        let metadata = is_making.then_some(&metadata);
+        let record = self.follow(&repository, &revision, record, metadata).await?;
         self.seen(&record).await;
         if let Some(error) = &error {
             warnings.push(format!("the package was saved without being rendered: {error}"));
@@ -134,11 +160,7 @@ impl Api {
         let (_, _, mut found) = self.files(&record).await?;
         let mut render_status = status.unwrap_or_default();
         render_status.error = error.or(render_status.error).or_else(|| Some(String::new()));
-        let status = PackageRevisionResourcesStatus {
-            render_status: Some(render_status),
-            ..PackageRevisionResourcesStatus::default()
-        };
-        found.status = Some(status);
+        found.status = Some(rendered(render_status));
         Ok(Answer::Object(json(&found)?))
     }
 
@@ -156,26 +178,28 @@ impl Api {
             let (repository, name) = (Arc::clone(&repository), name.clone());
             store.run(&key, move |_| {
                 let revision = repository.revision(&name)?;
-                let files = repository.files(&revision)?;
-                Ok((revision, files))
+                let content = repository.content(&revision)?;
+                Ok((revision, content))
             })
         };
-        let (revision, files) = read.await.map_err(|error| refusals::of_store(&error, &name))?;
-        Ok((repository, revision, resources(record, files)))
+        let (revision, content) = read.await.map_err(|error| refusals::of_store(&error, &name))?;
+        Ok((repository, revision, resources(record, content)))
+    }
+}
+
+/// Returns the status with the results of functions.
+pub(super) fn rendered(status: RenderStatus) -> PackageRevisionResourcesStatus {
+    PackageRevisionResourcesStatus {
+        render_status: Some(status),
+        ..PackageRevisionResourcesStatus::default()
     }
 }
 
 /// Returns the object with the text files of a revision.
-fn resources(record: &RevisionRecord, files: Files) -> PackageRevisionResources {
+pub(super) fn resources(record: &RevisionRecord, content: Content) -> PackageRevisionResources {
     let revision = served(record);
-    let mut texts = BTreeMap::new();
-    let mut binary = Vec::new();
-    for (path, content) in files {
-        match String::from_utf8(content) {
-            Ok(text) => drop(texts.insert(path, text)),
-            Err(_) => binary.push(path),
-        }
-    }
+    let Content { texts, binaries } = content;
+    let binary: Vec<String> = binaries.into_keys().collect();
     let annotations = [(BINARY_FILES.to_owned(), binary.join(","))];
     let metadata = ObjectMeta {
         name: revision.metadata.name,
@@ -197,7 +221,7 @@ fn resources(record: &RevisionRecord, files: Files) -> PackageRevisionResources 
     PackageRevisionResources { metadata, spec, status: None }
 }
 
-fn json(object: &PackageRevisionResources) -> Result<Value, Refusal> {
+pub(super) fn json(object: &PackageRevisionResources) -> Result<Value, Refusal> {
     serde_json::to_value(object).map_err(|error| {
         Refusal::internal(&format!("{} cannot be written: {error}", PackageRevisionResources::KIND))
     })
@@ -216,8 +240,10 @@ mod tests {
             "spec": {"packageName": "dns", "repository": "edge", "workspaceName": "w"},
         }))
         .unwrap();
-        let files = Files::from([("Kptfile".to_owned(), b"a".to_vec()), ("logo".to_owned(), vec![0xff])]);
-        let object = super::json(&resources(&record, files)).unwrap();
+        let texts = [("Kptfile".to_owned(), "a".to_owned())].into();
+        let content =
+            Content { texts, binaries: [("logo".to_owned(), "0".repeat(40).parse().unwrap())].into() };
+        let object = super::json(&resources(&record, content)).unwrap();
         assert_eq!(object["spec"]["resources"], json!({"Kptfile": "a"}));
         assert_eq!(object["metadata"]["annotations"][BINARY_FILES], "logo");
         assert_eq!(object["metadata"]["resourceVersion"], "7");

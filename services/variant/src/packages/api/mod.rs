@@ -19,6 +19,7 @@ mod migration;
 mod reading;
 mod refusals;
 mod removing;
+mod upgrading;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +31,15 @@ use groundwork_apiserver::{
 };
 use groundwork_controller::Objects;
 use groundwork_grpc::Access;
+use groundwork_packages::git::StoreError;
 use groundwork_telemetry::{Condition, Telemetry};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::PackageStore;
+use super::git_content::{knowing, synced};
 use super::records::served;
-use super::{Backend, PackageStore};
+use super::revision::{repository_key, revision_key};
 use crate::shared::Shared;
 pub use arguments::{ApiArguments, ApiStartError};
 use kinds::{FILES, GROUP, KINDS, PACKAGES, REVISIONS};
@@ -69,7 +73,7 @@ impl Serving {
         namespaces: &[String],
         telemetry: &Telemetry,
     ) -> Result<Option<Self>, ApiStartError> {
-        if shared.packages.as_ref().and_then(Backend::git).is_none() {
+        if shared.store.is_none() {
             return Ok(None);
         }
         let everywhere = [String::new()];
@@ -126,8 +130,7 @@ fn mirrored_object(record: &RevisionRecord) -> Option<Served> {
 
 impl Api {
     fn store(&self) -> Result<&PackageStore, Refusal> {
-        let store = self.shared.packages.as_ref().and_then(Backend::git);
-        store.ok_or_else(|| Refusal::unavailable("this service has no package store"))
+        self.shared.store.as_ref().ok_or_else(|| Refusal::unavailable("this service has no package store"))
     }
 
     /// Returns the mirror of a namespace, once it has been read and is as new as a request asks.
@@ -156,6 +159,19 @@ impl Api {
         if let (Some(log), Some(version)) = (log, version) {
             // A mirror that lags is no failure of the write.
             let _ = log.until(version, LAG).await;
+        }
+    }
+
+    /// Has the revision that a request names read from its repository, if this replica does not
+    /// know it as its record says.
+    async fn known(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
+        let (store, key) = (self.store(), repository_key(&revision_key(namespace, name)));
+        let Ok(store) = store else { return Ok(()) };
+        match self.objects.get::<RevisionRecord>(namespace, name).await {
+            Ok(Some(record)) => knowing(store, &key, &record, &self.objects).await.map(drop),
+            // Git may have what has no record yet.
+            Ok(None) => synced(store, &key, &self.objects).await.map(drop),
+            Err(error) => Err(StoreError::Unavailable(error.to_string())),
         }
     }
 

@@ -24,7 +24,7 @@ use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_fleet::Package;
 use groundwork_packages::porch::{Porch, PorchError, Revision};
 
-use super::rate_limit::{Turn, Turns};
+use super::rate_limit::{Drafts, Turn, Turns};
 
 pub(super) use content::PorchContent;
 pub(super) use detect::is_chosen;
@@ -36,10 +36,21 @@ const LAG: Duration = Duration::from_secs(60);
 /// deleted by a user.
 const MAX_MISSES: u32 = 5;
 
-/// A Porch server, for the drafts of variants and for calls about packages.
+/// Program that serves the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Server {
+    Porch,
+    /// Package store of Groundwork. It enforces the rules of names and tasks, keeps the owners of
+    /// all drafts, and previews upgrades (`packagevariants.md` 6.14).
+    Groundwork,
+}
+
+/// Server of packages, for the drafts of variants and for calls about packages.
 pub(crate) struct PorchStore {
     porch: Porch,
+    server: Server,
     turns: Turns,
+    drafts: Drafts,
     /// Recent writes of this process, by namespace and name.
     written: Mutex<HashMap<(String, String), Written>>,
 }
@@ -76,12 +87,12 @@ enum Registration {
 }
 
 impl PorchStore {
-    pub(super) fn new(objects: &Objects, turns: Turns) -> Self {
+    pub(super) fn new(server: Server, objects: &Objects, turns: Turns, drafts: Drafts) -> Self {
         let counter = objects.clone();
         let porch = Porch::new(objects.client().clone());
         let porch =
             porch.counting(move |verb, resource, outcome| counter.count_request(verb, resource, outcome));
-        Self { porch, turns, written: Mutex::default() }
+        Self { porch, server, turns, drafts, written: Mutex::default() }
     }
 
     /// Returns the revisions of a package, at least as new as the last write of this process

@@ -4,23 +4,25 @@
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{
-    DownstreamTarget, Lifecycle, PackageRevision, RenderStatus, Repository, ResourceExt as _, Task,
+    DownstreamTarget, FunctionResult, Lifecycle, PackageRevision, PackageRevisionRef, RenderStatus,
+    Repository, ResourceExt as _, Task, UpgradeTask,
 };
 use groundwork_fleet::{
-    Base, Freshness, Git, Repositories, VariantError, base, freshness, next_workspace, owner_reference,
-    revision_name,
+    Base, Freshness, Repositories, VariantError, base, equal_content, freshness, next_workspace,
+    owner_reference, revision_name,
 };
 use groundwork_krm::{
     Origin, Package as Files, Versions, add_merge_keys, clone_package, restore_context, same_content,
     set_origin,
 };
-use groundwork_packages::git::{Original, Source, Update};
+use groundwork_packages::git::Source;
 use groundwork_packages::porch::{Meaning, NewDraft, Resources};
 
 use super::errors::told_of_list;
 use super::upgrade_base::{self, OriginalError};
 use super::world::{CreateError, World};
 use crate::packages::downstream::{Failure, Progress, mutated};
+use crate::packages::newest::{asks_otherwise, is_wanted};
 use crate::packages::operations::Operations as _;
 
 /// State for the drafts of one variant, which are made one after the other.
@@ -56,8 +58,8 @@ impl Work<'_, '_> {
             // before the update.
             target = world.set_lifecycle(&target, Lifecycle::Published).await?;
         }
-        match freshness(&target, self.upstream, &Git::UNKNOWN) {
-            Freshness::Current => {}
+        match freshness(&target, self.upstream) {
+            Freshness::Current => self.progress.notes.extend(equal_content(&target, self.upstream)),
             Freshness::Outdated => match self.upgrade(&target).await {
                 Err(Failure::Told(VariantError::UpgradeBaseMissing { .. }, _))
                     if self.is_of_branch(&target) =>
@@ -79,7 +81,9 @@ impl Work<'_, '_> {
             // After a failed rendering, save the draft even if it is unchanged: the cause may be
             // gone, and the status reports the result (`packagevariants.md` 8.1).
             let has_failed = failed.is_some_and(|error| !error.is_empty());
-            let next = Next { resources, before: files.clone(), files, must_save: has_failed };
+            let is_unfinished = target.annotations().contains_key(annotation::UNFINISHED);
+            let must_save = has_failed || is_unfinished && world.finishes_drafts();
+            let next = Next { resources, before: files.clone(), files, must_save };
             return self.settle(&target, next).await;
         }
         let changed = self.mutate(&files, &name).await?;
@@ -109,16 +113,70 @@ impl Work<'_, '_> {
         if target.spec.lifecycle() == Some(Lifecycle::Proposed) {
             return Err(VariantError::DownstreamProposed { downstream: name }.into());
         }
-        let original = self.original(target).await?;
         let (resources, local) = world.resources(&name).await?;
-        let merged = self.merged(&name, &original, local.clone()).await?;
+        let mut task = UpgradeTask {
+            new_upstream_ref: Some(reference(self.upstream.name_any())),
+            strategy: Some(world.strategy().as_str().to_owned()),
+            ..UpgradeTask::default()
+        };
+        let mut told = Vec::new();
+        let (resources, merged) = if world.previews_upgrades() {
+            let (upgrading, merged, results) = self.previewed(target, resources, &task).await?;
+            told = results;
+            (upgrading, merged)
+        } else {
+            let original = self.original(target).await?;
+            let merged = self.merged(&name, &original, local.clone()).await?;
+            task.old_upstream_ref = Some(reference(original));
+            (resources, merged)
+        };
         if target.spec.lifecycle() == Some(Lifecycle::Draft) {
             let next = Next { resources, before: local, files: merged, must_save: true };
             return self.settle(target, next).await;
         }
-        let (upstream, strategy) = (self.upstream.name_any(), world.strategy());
-        let update = Update { original: Original::Revision(original), upstream, strategy };
-        self.create(Source::Upgrade { local: name, update }.task(), &merged).await
+        task.local_package_revision_ref = Some(reference(name));
+        let task = Task { type_: "upgrade".to_owned(), upgrade: Some(task), ..Task::default() };
+        let mut made = self.create(task, &merged).await?;
+        if let Some(status) = &mut made.render_status {
+            let results = status.result.get_or_insert_default();
+            results.items = told.into_iter().chain(results.items.iter().cloned()).collect();
+        }
+        Ok(made)
+    }
+
+    /// Returns the resources whose save carries out an upgrade, the files as the server would make
+    /// them, and the results of the merge.
+    async fn previewed(
+        &mut self,
+        target: &PackageRevision,
+        resources: Resources,
+        task: &UpgradeTask,
+    ) -> Result<(Resources, Files, Vec<FunctionResult>), Failure> {
+        let (world, name) = (self.world, target.name_any());
+        let upgrading = resources.with_upgrade(task);
+        let upgrading = upgrading.map_err(|error| Failure::from(VariantError::Other(error.to_string())))?;
+        let preview = world.store.porch.preview_upgrade(&upgrading).await;
+        let preview = preview.map_err(|error| match error.meaning {
+            Meaning::Invalid | Meaning::Permanent if is_base_missing(&error.text) => {
+                let lock =
+                    target.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
+                let reference = lock.and_then(|lock| lock.reference.clone()).unwrap_or_default();
+                VariantError::UpgradeBaseMissing { reference, downstream: name.clone() }.into()
+            }
+            Meaning::Invalid | Meaning::Permanent => self.upgrade_failed(&name, error.text).into(),
+            _ => world.told(&error, &name),
+        })?;
+        let files = preview.files().unwrap_or_default();
+        let status = preview.render_status().cloned().unwrap_or_default();
+        let error = status.error.clone();
+        if let Some(cause) = error.filter(|error| !error.is_empty()) {
+            // A user who reads that the pipeline cannot be edited knows what to change, so errors of
+            // the mutations come first (`packagevariants.md` 2.14, phases 8 and 9).
+            self.mutate(&files, &name).await?;
+            let error = VariantError::RenderFailed { downstream: name, cause };
+            return Err(Failure::Told(error, Some(Box::new(status))));
+        }
+        Ok((upgrading, files, status.result.map(|results| results.items.to_vec()).unwrap_or_default()))
     }
 
     /// Returns the revision that a package was made from (`packagevariants.md` 2.8). The variant
@@ -184,7 +242,7 @@ impl Work<'_, '_> {
     async fn create(&mut self, task: Task, files: &Files) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let package = world.downstream_package();
-        let workspace = next_workspace(package, world.revisions(), 0);
+        let workspace = next_workspace(package, world.revisions(), world.highest_workspace());
         let name = revision_name(package, &workspace);
         // Try the mutations first: users see the draft from its creation on, and one whose
         // mutations fail is useless to them.
@@ -223,12 +281,19 @@ impl Work<'_, '_> {
             CreateError::NotAsked(failure) => failure,
         })?;
         let name = made.name().to_owned();
+        // The variant may have been deleted meanwhile. The reconcile of its deletion has not seen
+        // this draft, so delete the draft here.
+        if !is_wanted(world.variant, world.objects()).await? {
+            world.discard(&name).await?;
+            return Err(asks_otherwise());
+        }
         // The draft exists on the server from here on, even if a later step fails.
         if let Some(targets) = self.progress.targets.as_mut() {
             targets.push(world.target(&name));
         }
         let (resources, files) = world.resources(&name).await?;
-        let next = Next { resources, before: files.clone(), files, must_save: false };
+        let must_save = world.finishes_drafts();
+        let next = Next { resources, before: files.clone(), files, must_save };
         let target = self.settle(made.object(), next).await?;
         world.mend(&draft, &name).await?;
         Ok(target)
@@ -258,7 +323,7 @@ impl Work<'_, '_> {
         } else {
             known.render_status.clone()
         };
-        if is_unfinished {
+        if is_unfinished && !world.finishes_drafts() {
             world.set_finished(&name).await?;
         }
         Ok(DownstreamTarget { render_status: status, ..known })
@@ -281,6 +346,15 @@ impl Work<'_, '_> {
     async fn mutate(&mut self, files: &Files, name: &str) -> Result<Files, Failure> {
         mutated(self.world, self.progress, files, name).await
     }
+}
+
+/// Reports whether an upgrade failed because git no longer has its base (`packagevariants.md` 6.14).
+fn is_base_missing(text: &str) -> bool {
+    text.contains("cannot find the upstream revision") || text.contains("can no longer be read")
+}
+
+fn reference(name: String) -> PackageRevisionRef {
+    PackageRevisionRef { name, ..PackageRevisionRef::default() }
 }
 
 /// Content for a draft, before the mutations of the variant.

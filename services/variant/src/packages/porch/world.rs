@@ -12,8 +12,8 @@ use groundwork_api::{
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{Key, Objects};
 use groundwork_fleet::{
-    Git, Package, Repositories, Resolved, Unresolved, VariantError, check_creation, check_names,
-    resolve_upstream,
+    Package, Repositories, Resolved, Unresolved, VariantError, check_creation, check_names,
+    highest_workspace, resolve_upstream,
 };
 use groundwork_krm::Package as Files;
 use groundwork_packages::git::check_file_names;
@@ -21,7 +21,7 @@ use groundwork_packages::porch::{Meaning, NewDraft, PorchError, Resources, Revis
 
 use super::errors::{conflict, refused, told, told_of_list};
 use super::work::Work;
-use super::{ListError, PorchStore, Registration, Turn, registration};
+use super::{ListError, PorchStore, Registration, Server, Turn, registration};
 use crate::packages::downstream::{self, Failure, Progress};
 use crate::packages::newest::ensure_newest;
 use crate::packages::operations::Operations;
@@ -151,6 +151,24 @@ impl<'a> World<'a> {
         found.is_some_and(|found| found.spec.deployment == Some(true))
     }
 
+    /// Reports whether the server previews upgrades and carries them out with a save.
+    pub(super) fn previews_upgrades(&self) -> bool {
+        self.store.server == Server::Groundwork
+    }
+
+    /// Reports whether the save of a new draft removes its mark, and answers with the results of the
+    /// functions even if the files are unchanged.
+    pub(super) fn finishes_drafts(&self) -> bool {
+        self.store.server == Server::Groundwork
+    }
+
+    /// Returns the highest number of a workspace that the status of the variant names. A server
+    /// forgets drafts that were deleted.
+    pub(super) fn highest_workspace(&self) -> u32 {
+        let targets = self.variant.status.iter().flat_map(|status| status.downstream_targets.iter());
+        highest_workspace(self.downstream_package(), targets.map(|target| target.name.as_str()))
+    }
+
     pub(super) fn repositories(&self) -> &[Repository] {
         &self.repositories
     }
@@ -203,9 +221,12 @@ impl<'a> World<'a> {
         turn.map_err(|error| downstream::told(&error, revision))
     }
 
-    /// Checks the rules that the server does not reliably enforce (`packagevariants.md` 6.13):
+    /// Checks the rules that a Porch server does not reliably enforce (`packagevariants.md` 6.13):
     /// names, and the references in the task.
     pub(super) async fn check(&self, workspace: &str, task: &Task) -> Result<(), Failure> {
+        if self.store.server == Server::Groundwork {
+            return Ok(());
+        }
         let package = self.downstream_package();
         let mut all = self.list_repository(package.repository).await?;
         let branch = Repositories(&self.repositories).branch(package.repository);
@@ -229,10 +250,10 @@ impl<'a> World<'a> {
     /// Makes a draft. If no answer comes, the draft may exist all the same: a draft with this name
     /// and this owner is taken as the result.
     pub(super) async fn create(&self, draft: &NewDraft, name: &str) -> Result<Revision, CreateError> {
-        if self.get(name).await?.is_some() {
+        if self.store.server == Server::Porch && self.get(name).await?.is_some() {
             return Err(conflict(format!("package revision {name:?} already exists")).into());
         }
-        self.store.turns.draft().await;
+        self.store.drafts.next().await;
         let made = {
             let _turn = self.turn(name).await?;
             self.store.porch.create(draft).await
@@ -251,10 +272,13 @@ impl<'a> World<'a> {
         Ok(made)
     }
 
-    /// Writes owner, labels and annotations of a new draft again if the server has lost them. It
-    /// does when it makes two drafts of a repository at the same time: it then takes one for
-    /// foreign, and overwrites its metadata.
+    /// Writes owner, labels and annotations of a new draft again if the server has lost them. A
+    /// Porch server does when it makes two drafts of a repository at the same time: it then takes
+    /// one for foreign, and overwrites its metadata.
     pub(super) async fn mend(&self, draft: &NewDraft, name: &str) -> Result<(), Failure> {
+        if self.store.server == Server::Groundwork {
+            return Ok(());
+        }
         let Some(found) = self.get(name).await? else { return Ok(()) };
         let present = &found.object().metadata;
         let mut wanted = present.clone();
@@ -376,11 +400,9 @@ impl Operations for World<'_> {
         &self.revisions
     }
 
-    /// Resolves without git: a tag is a revision that carries it, or an annotation
-    /// (`packagevariants.md` 5.2).
     fn resolve(&self) -> Result<Resolved<'_>, Unresolved> {
         let repositories = Repositories(&self.repositories);
-        resolve_upstream(self.variant, &self.revisions, repositories, &Git::UNKNOWN)
+        resolve_upstream(self.variant, &self.revisions, repositories)
     }
 
     async fn make_first(
