@@ -1,4 +1,4 @@
-//! Findings of looks at keys. A look is an attempt without an event, made because an object of the
+//! Findings of rechecks. A recheck is an attempt without an event, made because an object of the
 //! key is not at rest. If it writes, its finding is kept here until it is clear whether an event
 //! for the key arrives after all.
 
@@ -10,10 +10,11 @@ use groundwork_bus::ObjectId;
 use crate::known_versions::Sight;
 use crate::reconcile::Key;
 
-/// Time that an event may arrive after a look has found its change. A later event counts as lost.
+/// Time that an event may arrive after a recheck has found its change. A later event counts as
+/// lost.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Keys whose last look has written an object, and keys that are being looked at.
+/// Keys whose last recheck has written an object, and keys that are being rechecked.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: HashMap<Key, Finding>,
@@ -24,13 +25,14 @@ pub(crate) struct Findings {
 #[derive(Debug)]
 struct Finding {
     at: Instant,
-    /// Versions that the look has written. Their events confirm only the write itself.
+    /// Versions that the recheck has written. Their events confirm only the write itself.
     written: Vec<(ObjectId, String)>,
 }
 
 impl Finding {
-    /// Reports whether the look has caused an event itself. An object that the look has changed may
-    /// be gone because of that: the look removed its last finalizer, or asked for its deletion.
+    /// Reports whether the recheck has caused an event itself. An object that the recheck has
+    /// changed may be gone because of that: the recheck removed its last finalizer, or asked for
+    /// its deletion.
     fn has_caused(&self, object: &ObjectId, sight: &Sight) -> bool {
         let is_it = |own: &String| sight.alive().is_none_or(|version| own == version);
         self.written.iter().any(|(written, own)| written == object && is_it(own))
@@ -38,13 +40,13 @@ impl Finding {
 }
 
 impl Findings {
-    /// Notes that a look at a key begins.
+    /// Notes that a recheck of a key begins.
     pub(crate) fn begin(&mut self, key: &Key) {
         self.looks.insert(key.clone(), Vec::new());
     }
 
     /// Notes that an attempt has ended and has written these versions. They are findings only if
-    /// the attempt was a look.
+    /// the attempt was a recheck.
     pub(crate) fn end(&mut self, key: &Key, written: Vec<(ObjectId, String)>, now: Instant) {
         let Some(told) = self.looks.remove(key) else { return };
         let finding = Finding { at: now, written };
@@ -54,7 +56,7 @@ impl Findings {
         }
     }
 
-    /// Notes an event about a key. Unless the look itself has caused the event, it explains the
+    /// Notes an event about a key. Unless the recheck itself has caused the event, it explains the
     /// finding, which is then dropped.
     pub(crate) fn told(&mut self, key: &Key, object: &ObjectId, sight: &Sight) {
         if let Some(told) = self.looks.get_mut(key) {
@@ -91,7 +93,8 @@ mod tests {
         findings.end(&object(name), vec![(object(name), "9".to_owned())], now);
     }
 
-    /// An event that arrives between the start and the end of the look also explains the finding.
+    /// An event that arrives between the start and the end of the recheck also explains the
+    /// finding.
     #[test]
     fn events_that_come_meanwhile_tell_too() {
         let (mut findings, begin) = (Findings::default(), Instant::now());

@@ -1,8 +1,8 @@
-//! Objects that are not at rest, and the times at which their keys are looked at even without an
+//! Objects that are not at rest, and the times at which their keys are rechecked even without an
 //! event.
 //!
 //! An event can be lost: with the last seconds of a server's data, or with a process that took it
-//! for known. So keys of objects that are not at rest are looked at again: when the feed is
+//! for known. So keys of objects that are not at rest are rechecked: when the feed is
 //! complete, and every [`LONGEST`] from then on. Objects at rest are not tracked.
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use crate::reconcile::Key;
 
-/// Longest time between two looks at a key, which are attempts without an event.
+/// Longest time between two rechecks of a key, which are attempts without an event.
 pub const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum random time by which a look comes earlier, drawn anew for each key and each look.
-/// Without it, all looks of one start would stay in step for ever.
+/// Maximum random time by which a recheck comes earlier, drawn anew for each key and each recheck.
+/// Without it, all rechecks of one start would stay in step for ever.
 const JITTER: Duration = Duration::from_secs(60);
 
 /// The objects of one feed that are not at rest. The caller passes the time, so tests need no
@@ -31,7 +31,7 @@ pub(crate) struct Levels {
     looks: u64,
 }
 
-/// Time of the next look at a key.
+/// Time of the next recheck of a key.
 #[derive(Debug)]
 struct Look {
     /// Number of objects that the key is responsible for.
@@ -41,8 +41,8 @@ struct Look {
 
 impl Levels {
     /// Records the key that is responsible for an object, or `None` for an object that is at rest
-    /// or gone. With `is_first`, a key without objects so far is looked at at once, since its
-    /// events may have been long ago. Otherwise its first look comes after the normal time.
+    /// or gone. With `is_first`, a key without objects so far is rechecked at once, since its
+    /// events may have been long ago. Otherwise its first recheck comes after the normal time.
     pub(crate) fn set(&mut self, object: &ObjectId, key: Option<Key>, is_first: bool, now: Instant) {
         if self.objects.get(object) == key.as_ref() {
             return;
@@ -73,7 +73,7 @@ impl Levels {
         Some(key)
     }
 
-    /// Returns the time at which the next key is due for a look.
+    /// Returns the time at which the next key is due for a recheck.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
     }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(levels.next_time(), None);
     }
 
-    /// Thousands of objects found at one start must not all be looked at together five minutes
+    /// Thousands of objects found at one start must not all be rechecked together five minutes
     /// later.
     #[test]
     fn looks_are_spread() {

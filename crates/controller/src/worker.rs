@@ -230,7 +230,7 @@ impl Worker {
         }
     }
 
-    /// Counts and logs changes that looks have found although no event about them arrived.
+    /// Counts and logs changes that rechecks have found although no event about them arrived.
     fn tell_findings(&mut self) {
         for key in self.findings.take_untold(now()) {
             tracing::warn!(%key, "a look found a change that no event reported");

@@ -279,8 +279,8 @@ async fn unfinished_work_is_taken_up_at_start() {
     assert_eq!(bench.notes.count("done"), 0);
 }
 
-/// An object that is not at rest is looked at when a service starts, and again within five minutes,
-/// although all of its events were answered. Once it is at rest, the looks stop.
+/// An object that is not at rest is rechecked when a service starts, and again within five minutes,
+/// although all of its events were answered. Once it is at rest, the rechecks stop.
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_looked_at_again_and_what_rests_is_not() {
     let mut bench = Bench::new().await;

@@ -60,7 +60,7 @@ pub struct Inputs<'a> {
     /// Scope that contains the Installation; [`ROOT_SCOPE`] for a root.
     pub scope: &'a str,
     /// States that executions have stored in earlier jobs; absent before the caller has read them,
-    /// see [`Outcome::unread_states`].
+    /// see [`JobOutcome::unread_states`].
     pub states: Option<&'a States>,
     /// Cache of loaded blueprints.
     pub cache: Option<&'a dyn BlueprintCache>,
@@ -138,7 +138,7 @@ pub struct ExportOutcome {
     pub origins: Origins,
     /// All states that executions store.
     pub states: States,
-    /// States to read before the exports can be rendered; see [`Outcome::unread_states`].
+    /// States to read before the exports can be rendered; see [`JobOutcome::unread_states`].
     pub unread_states: Vec<String>,
     pub error: Option<JobError>,
     pub warnings: Vec<Warning>,

@@ -4,7 +4,7 @@
 //! ```text
 //! Inputs (Installation, Context, overwrites, imported objects, repositories)
 //!    └─ prepare: validate, effective reference, component, blueprint, component closure
-//!         └─ load imports ── render ──> Outcome: conditions, error, Execution, DeployItems
+//!         └─ load imports ── render ──> JobOutcome: conditions, error, Execution, DeployItems
 //! ```
 //!
 //! The crate does no I/O: callers read the objects that an Installation names before the call, and

@@ -99,7 +99,7 @@ impl<'a> Walks<'a> {
     }
 }
 
-/// Runner of roots' jobs on one landscape, one after the other.
+/// Runs the jobs of root Installations on one landscape, one after the other.
 pub(crate) struct Walk<'a> {
     common: &'a Walks<'a>,
     landscape: &'a Landscape,

@@ -114,8 +114,8 @@ pub(crate) struct Watched {
 struct Session {
     context: Context,
     topic: Topic,
-    /// Namespaces in which the visitor sees the objects of the topic. If `None`, several kinds are
-    /// on the page and each object is asked about.
+    /// Namespaces in which the visitor sees the objects of the topic. `None` if the page shows
+    /// several kinds; then the rights to each object are checked.
     visible: Option<Arc<Visible>>,
     since: Option<Position>,
     changes: Receiver<ObjectId>,

@@ -295,7 +295,7 @@ async fn perform(
             approved.metadata.resource_version = Some(version.to_owned());
             let api = Api::<PackageRevision>::namespaced(client, namespace);
             let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-            // An update and no patch, since approvers have the right to update.
+            // Update instead of patch, because approvers may have only the right to update.
             api.replace_subresource("approval", name, &parameters, &*approved).await.map(drop)
         }
         Subject::Revision(_) => {

@@ -36,7 +36,7 @@ const MOST_CLUSTERS: usize = 10;
 /// Cluster in which a round works.
 pub(crate) struct Place<'a> {
     cluster: Arc<Cluster>,
-    /// The item. If it has just left another cluster, without the record of that cluster.
+    /// The item. It lacks the record of the cluster that it has just left, if there is one.
     item: Cow<'a, DeployItem>,
     entry: Entry,
 }
@@ -141,7 +141,7 @@ impl Entry {
 ///
 /// # Errors
 ///
-/// As [`Place::of`].
+/// As [`RoundCluster::of`].
 pub(crate) async fn same_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, OperationError> {
     let cluster = own_cluster(round).await?;
     let identity = identity(&cluster).await?;
@@ -155,7 +155,7 @@ pub(crate) async fn same_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, Oper
 ///
 /// # Errors
 ///
-/// As [`Place::of`].
+/// As [`RoundCluster::of`].
 pub(crate) async fn leaving(round: &Round<'_>) -> Result<Leaving, OperationError> {
     let cluster = own_cluster(round).await?;
     let identity = identity(&cluster).await?;

@@ -172,7 +172,8 @@ pub(crate) struct Renderers {
 #[derive(Debug, Clone)]
 enum Place {
     Workers(Pool),
-    /// In this process, because a worker process would not follow the simulated clock of a model.
+    /// Runs in this process, because a worker process would not follow the simulated clock of a
+    /// model.
     #[cfg(test)]
     Here,
 }

@@ -242,8 +242,8 @@ async fn last_seen(
     Ok(Snapshot::default())
 }
 
-/// Publishes the current record of the stream again. If a change is published meanwhile, that one
-/// serves as well.
+/// Publishes the current record of the stream again. Stops if a change is published meanwhile,
+/// because that event serves the same purpose.
 async fn republish(
     writer: &StreamWriter,
     object: &ObjectId,

@@ -64,7 +64,8 @@ impl Publisher {
     /// already has it.
     pub(crate) fn publish(&mut self, key: Key, desired: DesiredState) {
         if matches!(desired, DesiredState::Replay(_)) && self.pending.contains_key(&key) {
-            // A change of the object is about to be published, which serves as a replay as well.
+            // A change of the object is about to be published, and its event also serves as the
+            // replay.
             return;
         }
         let is_waiting = self.keys_in_flight.contains(&key) || self.pending.contains_key(&key);

@@ -246,8 +246,9 @@ impl Resolver {
     }
 }
 
-/// Reports whether a fragment means the whole document. The older validator takes every fragment
-/// without a slash that is not the name of a part for it, such as `definitions/x`.
+/// Reports whether a fragment means the whole document. The older validator reads a fragment in
+/// this way if it does not begin with a slash and is not the name of a part, such as
+/// `definitions/x`.
 fn is_whole(fragment: &str, names: &BTreeSet<String>) -> bool {
     fragment.is_empty() || !fragment.starts_with('/') && !names.contains(fragment)
 }

@@ -37,8 +37,8 @@ pub fn validate(
     validator.findings
 }
 
-/// Checks the rules of [`validate`] that involve several templates, with every import of the parent
-/// taken for satisfied.
+/// Checks the rules of [`validate`] that involve several templates, as if every import of the
+/// parent were satisfied.
 ///
 /// `complete` means that all children are in the list, so that an import without an exporter is an
 /// error.

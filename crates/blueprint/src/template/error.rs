@@ -258,7 +258,7 @@ impl Place<'_> {
     /// Creates the error for an output that is not YAML, with the lines of the output and of the
     /// template around the place, and the name of the item there.
     ///
-    /// The lines are masked as in [`Place::no_value`].
+    /// The lines are masked as in [`RunningTemplate::no_value`].
     pub(super) fn no_yaml(&self, kind: ExecutionKind, error: &yaml::Error, output: &str) -> TemplateError {
         let lines: Vec<&str> = output.split('\n').collect();
         let literals: Vec<Literals<'_>> = self.source.lines().map(Literals::of).collect();

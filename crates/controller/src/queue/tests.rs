@@ -432,7 +432,7 @@ fn a_look_is_unasked_unless_something_else_asks_for_it() {
     assert_eq!(bench.queue.next_time(), None);
 }
 
-/// A look uses an attempt that is due soon anyway, and keeps a later timer of the key.
+/// A recheck uses an attempt that is due soon anyway, and keeps a later timer of the key.
 #[test]
 fn a_look_leaves_the_time_of_a_key_alone() {
     let mut bench = Bench::new();

@@ -171,7 +171,7 @@ impl ChartClient {
         Self::reaching(options, reach)
     }
 
-    /// Creates a client for these addresses, whatever the options say of them.
+    /// Creates a client for these addresses, regardless of the options.
     pub(crate) fn reaching(options: NetworkOptions, reach: Reach) -> Self {
         Self { network: Arc::new(Network::new(options).reaching(reach.clone())), reach }
     }

@@ -7,7 +7,7 @@ use super::{Authority, Fetcher, content};
 use crate::oci::{Call, Consumer};
 use crate::tree::malformed;
 
-/// Media type of content of which neither the access nor the server says one.
+/// Media type of content for which neither the access nor the server gives one.
 const UNKNOWN: &str = "application/octet-stream";
 
 pub(super) fn open(fetcher: &Fetcher, download: &Download) -> Result<Blob, RepositoryError> {

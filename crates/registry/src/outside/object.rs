@@ -30,7 +30,7 @@ pub(super) fn open(fetcher: &Fetcher, object: &StoredObject) -> Result<Blob, Rep
     let permission = fetcher.permission(Kind::S3, &location.place, &address)?;
     let keyring = fetcher.keyring(permission)?;
     let (key, source) = key_of(&keyring, &location, object);
-    // The name of an endpoint is the operator's, that of AWS is not.
+    // An operator names the host of an endpoint, but not those of AWS.
     let named = (!location.consumer.is_empty()).then(|| location.host.clone());
     let origin = format!("{}://{}", location.scheme, location.host);
     let client = fetcher.client(permission, &origin, fetcher.reach(named))?;
@@ -101,7 +101,7 @@ fn locate(object: &StoredObject) -> Result<Location, &'static str> {
         let region = if region.is_empty() { REGION } else { region };
         let end = if region.starts_with("cn-") { ".cn" } else { "" };
         let store = format!("s3.{region}.amazonaws.com{end}");
-        // A certificate covers one label before the store.
+        // A wildcard certificate covers only one label in front of the store's host name.
         let (host, path) = if bucket.contains('.') || *has_path_style {
             (store, format!("/{bucket}/{encoded}"))
         } else {

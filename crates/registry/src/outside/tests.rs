@@ -475,7 +475,7 @@ fn files() {
     }
 }
 
-/// The digest of a resource holds for content of other servers, on the way of a whole component.
+/// Content that a component version has on another server must match the digest of its resource.
 #[test]
 fn content_of_a_component() {
     let (host, _) = serve(|_| vec![answer("200 OK", "", b"seven"), answer("200 OK", "", b"eight")]);

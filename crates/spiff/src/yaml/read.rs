@@ -224,7 +224,7 @@ impl<'input> Reader<'input> {
         }
     }
 
-    /// Returns the text of a key as it was written, also if it would be a number or boolean as a
+    /// Returns the text of a key as it was written, even if it would be a number or boolean as a
     /// value **[D10]**.
     fn key(&mut self, event: Event<'input>, position: Position) -> Result<Name, ReadError> {
         let (line, column) = position;

@@ -157,7 +157,7 @@ fn short(name: &str) -> String {
 }
 
 /// Returns the column of each Installation: one after the last of those that feed it. Installations
-/// in a circle never become ready, and keep the column that they have by then.
+/// in a circle never become ready, so they keep the last column computed for them.
 fn columns(count: usize, flows: impl Iterator<Item = (usize, usize)> + Clone) -> Vec<usize> {
     let mut columns = vec![0; count];
     let mut waits_for = vec![0_usize; count];
