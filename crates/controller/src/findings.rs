@@ -18,8 +18,8 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: HashMap<Key, Finding>,
-    /// Events about each key since its look began.
-    looks: HashMap<Key, Vec<(ObjectId, Sight)>>,
+    /// Events about each key since its recheck began.
+    rechecks: HashMap<Key, Vec<(ObjectId, Sight)>>,
 }
 
 #[derive(Debug)]
@@ -42,13 +42,13 @@ impl Finding {
 impl Findings {
     /// Notes that a recheck of a key begins.
     pub(crate) fn begin(&mut self, key: &Key) {
-        self.looks.insert(key.clone(), Vec::new());
+        self.rechecks.insert(key.clone(), Vec::new());
     }
 
     /// Notes that an attempt has ended and has written these versions. They are findings only if
     /// the attempt was a recheck.
     pub(crate) fn end(&mut self, key: &Key, written: Vec<(ObjectId, String)>, now: Instant) {
-        let Some(told) = self.looks.remove(key) else { return };
+        let Some(told) = self.rechecks.remove(key) else { return };
         let finding = Finding { at: now, written };
         let is_told = told.iter().any(|(object, sight)| !finding.has_caused(object, sight));
         if !finding.written.is_empty() && !is_told {
@@ -59,7 +59,7 @@ impl Findings {
     /// Notes an event about a key. Unless the recheck itself has caused the event, it explains the
     /// finding, which is then dropped.
     pub(crate) fn told(&mut self, key: &Key, object: &ObjectId, sight: &Sight) {
-        if let Some(told) = self.looks.get_mut(key) {
+        if let Some(told) = self.rechecks.get_mut(key) {
             told.push((object.clone(), sight.clone()));
         }
         if self.found.get(key).is_some_and(|finding| !finding.has_caused(object, sight)) {
@@ -84,8 +84,8 @@ mod tests {
         ObjectId::new(Kind::new("g", "things"), Some("team"), name)
     }
 
-    /// Simulates a look that writes one version, while events with these states arrive.
-    fn look(findings: &mut Findings, name: &str, meanwhile: &[(&str, Sight)], now: Instant) {
+    /// Simulates a recheck that writes one version, while events with these states arrive.
+    fn recheck(findings: &mut Findings, name: &str, meanwhile: &[(&str, Sight)], now: Instant) {
         findings.begin(&object(name));
         for (object_name, sight) in meanwhile {
             findings.told(&object(name), &object(object_name), sight);
@@ -99,16 +99,21 @@ mod tests {
     fn events_that_come_meanwhile_tell_too() {
         let (mut findings, begin) = (Findings::default(), Instant::now());
         let own = Sight::Alive("9".to_owned());
-        look(&mut findings, "told", &[("told", own.clone()), ("item", Sight::Gone("8".to_owned()))], begin);
-        look(&mut findings, "lost", &[("lost", own)], begin);
+        recheck(
+            &mut findings,
+            "told",
+            &[("told", own.clone()), ("item", Sight::Gone("8".to_owned()))],
+            begin,
+        );
+        recheck(&mut findings, "lost", &[("lost", own)], begin);
         findings.begin(&object("idle"));
         findings.end(&object("idle"), Vec::new(), begin);
         assert_eq!(findings.take_untold(begin + GRACE), [object("lost")]);
-        look(&mut findings, "told", &[], begin);
+        recheck(&mut findings, "told", &[], begin);
         assert_eq!(
             findings.take_untold(begin + GRACE),
             [object("told")],
-            "those of the look before count no more"
+            "those of the recheck before count no more"
         );
     }
 
@@ -116,7 +121,7 @@ mod tests {
     fn events_that_are_late_tell_and_own_ones_do_not() {
         let (mut findings, begin) = (Findings::default(), Instant::now());
         for name in ["late", "lost", "gone"] {
-            look(&mut findings, name, &[], begin);
+            recheck(&mut findings, name, &[], begin);
         }
         for name in ["late", "lost", "gone"] {
             findings.told(&object(name), &object(name), &Sight::Alive("9".to_owned()));

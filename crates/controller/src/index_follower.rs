@@ -40,7 +40,7 @@ pub(crate) async fn follow(
             next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)) => next,
             // Wait until the index is complete: before that a recheck might miss objects.
             () = time_of(&levels), if was_synced => {
-                if look(&mut levels, &sender).await.is_err() {
+                if recheck(&mut levels, &sender).await.is_err() {
                     return;
                 }
                 continue;
@@ -105,9 +105,9 @@ async fn time_of(levels: &Levels) {
 
 /// Asks the worker to recheck the keys that are due, which means an attempt for each without an
 /// event.
-async fn look(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
+async fn recheck(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
     while let Some(key) = levels.take_due(Instant::now()) {
-        sender.send(Message::Look { key }).await?;
+        sender.send(Message::Recheck { key }).await?;
     }
     Ok(())
 }

@@ -25,15 +25,15 @@ const JITTER: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
     objects: HashMap<ObjectId, Key>,
-    keys: HashMap<Key, Look>,
+    keys: HashMap<Key, Recheck>,
     times: BTreeSet<(Instant, Key)>,
     chance: RandomState,
-    looks: u64,
+    rechecks: u64,
 }
 
 /// Time of the next recheck of a key.
 #[derive(Debug)]
-struct Look {
+struct Recheck {
     /// Number of objects that the key is responsible for.
     objects: usize,
     at: Instant,
@@ -52,12 +52,12 @@ impl Levels {
         }
         let Some(key) = key else { return };
         self.objects.insert(object.clone(), key.clone());
-        if let Some(look) = self.keys.get_mut(&key) {
-            look.objects += 1;
+        if let Some(recheck) = self.keys.get_mut(&key) {
+            recheck.objects += 1;
             return;
         }
         let at = if is_first { now } else { self.next(&key, now) };
-        self.keys.insert(key.clone(), Look { objects: 1, at });
+        self.keys.insert(key.clone(), Recheck { objects: 1, at });
         self.times.insert((at, key));
     }
 
@@ -67,8 +67,8 @@ impl Levels {
         let next = self.next(&key, now);
         self.times.remove(&(at, key.clone()));
         self.times.insert((next, key.clone()));
-        if let Some(look) = self.keys.get_mut(&key) {
-            look.at = next;
+        if let Some(recheck) = self.keys.get_mut(&key) {
+            recheck.at = next;
         }
         Some(key)
     }
@@ -84,17 +84,18 @@ impl Levels {
     }
 
     fn release(&mut self, key: &Key) {
-        let Some(look) = self.keys.get_mut(key) else { return };
-        look.objects -= 1;
-        if look.objects == 0 {
-            self.times.remove(&(look.at, key.clone()));
+        let Some(recheck) = self.keys.get_mut(key) else { return };
+        recheck.objects -= 1;
+        if recheck.objects == 0 {
+            self.times.remove(&(recheck.at, key.clone()));
             self.keys.remove(key);
         }
     }
 
     fn next(&mut self, key: &Key, now: Instant) -> Instant {
-        self.looks = self.looks.wrapping_add(1);
-        let share = f64::from((self.chance.hash_one((key, self.looks)) >> 32) as u32) / f64::from(u32::MAX);
+        self.rechecks = self.rechecks.wrapping_add(1);
+        let share =
+            f64::from((self.chance.hash_one((key, self.rechecks)) >> 32) as u32) / f64::from(u32::MAX);
         now + LONGEST - JITTER.mul_f64(share)
     }
 }
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_at_rest_is_looked_at_within_its_time_and_again() {
+    fn what_is_not_at_rest_is_rechecked_within_its_time_and_again() {
         let (mut levels, begin) = (Levels::default(), Instant::now());
         levels.set(&object("left"), Some(object("left")), true, begin);
         levels.set(&object("new"), Some(object("new")), false, begin);
@@ -150,7 +151,7 @@ mod tests {
     /// Thousands of objects found at one start must not all be rechecked together five minutes
     /// later.
     #[test]
-    fn looks_are_spread() {
+    fn rechecks_are_spread() {
         let (mut levels, begin) = (Levels::default(), Instant::now());
         for index in 0..1000 {
             let id = object(&index.to_string());

@@ -377,7 +377,7 @@ impl<T: Clone> Queue<T> {
 
     /// Requests a recheck of the key that ignores cached state: with the next attempt if one is due
     /// soon, or else now. Keeps the key's timer.
-    pub(crate) fn look(&mut self, key: &Key, now: Instant) {
+    pub(crate) fn recheck(&mut self, key: &Key, now: Instant) {
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         entry.reads_anew = true;
@@ -505,7 +505,7 @@ impl<T: Clone> Queue<T> {
                 if is_woken {
                     self.make_ready(key);
                 } else if reads_anew {
-                    self.look(key, now);
+                    self.recheck(key, now);
                 }
             }
             AttemptEnd::Requeued => {}

@@ -2,7 +2,7 @@
 
 use groundwork_component::{Blob, Download, RepositoryError, shown};
 
-use super::permissions::{self, Kind, Place, authority};
+use super::permissions::{self, ContentAddress, Kind, authority};
 use super::{Authority, Fetcher, content};
 use crate::oci::{Call, Consumer};
 use crate::tree::malformed;
@@ -15,7 +15,7 @@ pub(super) fn open(fetcher: &Fetcher, download: &Download) -> Result<Blob, Repos
     let mut url = permissions::parse(Kind::Wget, &download.url)
         .map_err(|problem| malformed(address.clone(), &format!("url cannot be used: {problem}")))?;
     url.set_fragment(None);
-    let permission = fetcher.permission(Kind::Wget, &Place::of_url(&url), &address)?;
+    let permission = fetcher.permission(Kind::Wget, &ContentAddress::of_url(&url), &address)?;
     let host = authority(&url);
     let found = Authority::find(&*fetcher.keyring(permission)?, Consumer::Wget, &host, url.path());
     let reach = fetcher.reach(Some(host.clone()));

@@ -3,7 +3,7 @@
 use groundwork_component::{Blob, Outside, RepositoryError, StoredObject};
 use jiff::Timestamp;
 
-use super::permissions::{self, Kind, Place, authority};
+use super::permissions::{self, ContentAddress, Kind, authority};
 use super::signing::{self, Key, Request};
 use super::{Fetcher, content};
 use crate::oci::{Call, Consumer, Credentials, Keyring};
@@ -19,7 +19,7 @@ struct Location {
     host: String,
     /// Path of the request, encoded.
     path: String,
-    place: Place,
+    place: ContentAddress,
     /// Host that credentials are for; empty for AWS.
     consumer: String,
 }
@@ -107,7 +107,7 @@ fn locate(object: &StoredObject) -> Result<Location, &'static str> {
         } else {
             (format!("{bucket}.{store}"), format!("/{encoded}"))
         };
-        let place = Place::new("s3", bucket, key);
+        let place = ContentAddress::new("s3", bucket, key);
         return Ok(Location { scheme: "https".to_owned(), host, path, place, consumer: String::new() });
     }
     let url = permissions::parse(Kind::S3, endpoint).map_err(|_| "its endpoint is not the URL of a store")?;
@@ -121,7 +121,7 @@ fn locate(object: &StoredObject) -> Result<Location, &'static str> {
     } else {
         (format!("{bucket}.{store}"), format!("/{encoded}"))
     };
-    let place = Place::new(url.scheme(), &store, &format!("{bucket}/{key}"));
+    let place = ContentAddress::new(url.scheme(), &store, &format!("{bucket}/{key}"));
     Ok(Location { scheme: url.scheme().to_owned(), host, path, place, consumer: store })
 }
 

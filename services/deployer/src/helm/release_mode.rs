@@ -200,7 +200,7 @@ async fn open<'a>(prepared: &Prepared<'a>, cluster: &'a Cluster) -> Result<Relea
     let history = History::load(cluster, &namespace, &name).await?;
     if history.last().is_none() && history.is_in_config_maps(&name).await? {
         let text = format!(
-            "release {name} is kept in ConfigMaps, by another storage driver than Secrets: move its records"
+            "release {name} is stored in ConfigMaps by another storage driver of Helm: move its records to Secrets"
         );
         return Err(ApplyError::Configuration(text));
     }
