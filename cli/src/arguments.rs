@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Interrupt(InterruptArguments),
     /// Delete a root Installation with everything that it has deployed.
     ///
-    /// Tries a deletion that has failed once more. Exit code 2: the request cannot be made.
+    /// Retries a deletion that has failed. Exit code 2: the request cannot be made.
     Delete(DeleteArguments),
     /// Show the events on the stream, or follow new ones.
     ///
@@ -114,7 +114,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Reports whether the command may evaluate what others wrote: templates, schemas, expressions,
+    /// Reports whether the command may evaluate untrusted content: templates, schemas, expressions,
     /// functions of packages.
     pub(crate) fn evaluates(&self) -> bool {
         matches!(

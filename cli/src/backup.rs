@@ -120,7 +120,7 @@ async fn save(client: &Client, namespace: Option<&str>) -> Result<Vec<Value>, Li
     let used = Used::of(&found);
     let mut objects = Vec::new();
     for kind in KINDS.iter().filter(|kind| !kind.is_of_landscape) {
-        let mut names: BTreeSet<Place> = match kind.kind {
+        let mut names: BTreeSet<NamespacedName> = match kind.kind {
             "Namespace" => used.namespaces.iter().map(|name| (None, name.clone())).collect(),
             "Secret" => used.secrets.clone(),
             _ => used.config_maps.clone(),
@@ -145,9 +145,9 @@ async fn save(client: &Client, namespace: Option<&str>) -> Result<Vec<Value>, Li
 }
 
 /// Namespace and name; a Namespace has no namespace.
-type Place = (Option<String>, String);
+type NamespacedName = (Option<String>, String);
 
-fn place(object: &Value) -> Place {
+fn place(object: &Value) -> NamespacedName {
     let part = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
     (part("namespace"), part("name").unwrap_or_default())
 }
@@ -156,8 +156,8 @@ fn place(object: &Value) -> Place {
 #[derive(Debug, Default)]
 struct Used {
     namespaces: BTreeSet<String>,
-    secrets: BTreeSet<Place>,
-    config_maps: BTreeSet<Place>,
+    secrets: BTreeSet<NamespacedName>,
+    config_maps: BTreeSet<NamespacedName>,
 }
 
 impl Used {

@@ -29,7 +29,7 @@ pub(crate) struct BlueprintArguments {
 
 #[derive(Debug, Subcommand)]
 enum BlueprintCommand {
-    /// Find errors in blueprints that show without values.
+    /// Check blueprints without any values for their imports.
     ///
     /// Checks the rules of blueprint.yaml, the templates of executions and the files that they
     /// include, references in schemas, the templates of nested installations and how they fit
@@ -64,7 +64,7 @@ enum FindingsFormat {
     Text,
     /// A list of {path, severity, message, subinstallations, file, line, column}: `file` is a file
     /// of the blueprint, or of the one that is written into the nested installation which
-    /// `subinstallations` leads to. Lines and columns count from 1; what is not known is null.
+    /// `subinstallations` leads to. Lines and columns count from 1; unknown members are null.
     Json,
 }
 

@@ -77,7 +77,7 @@ pub(crate) enum Severity {
 
 /// Place that a message is about.
 #[derive(Debug, Clone)]
-enum Place {
+enum MessagePlace {
     File(Rc<Source>, Position),
     /// Line of a file of a blueprint.
     Excerpt {
@@ -92,7 +92,7 @@ enum Place {
 pub(crate) struct Diagnostic {
     pub(crate) severity: Severity,
     message: String,
-    place: Option<Place>,
+    place: Option<MessagePlace>,
 }
 
 impl Diagnostic {
@@ -106,14 +106,14 @@ impl Diagnostic {
 
     #[must_use]
     pub(crate) fn at(mut self, source: &Rc<Source>, position: Position) -> Self {
-        self.place = Some(Place::File(Rc::clone(source), position));
+        self.place = Some(MessagePlace::File(Rc::clone(source), position));
         self
     }
 
     /// Sets a place in a file of a blueprint. `owner` names the blueprint.
     #[must_use]
     pub(crate) fn in_blueprint(mut self, owner: impl Into<String>, excerpt: Excerpt) -> Self {
-        self.place = Some(Place::Excerpt { owner: Some(owner.into()), excerpt });
+        self.place = Some(MessagePlace::Excerpt { owner: Some(owner.into()), excerpt });
         self
     }
 
@@ -121,7 +121,7 @@ impl Diagnostic {
     #[must_use]
     pub(crate) fn at_line(mut self, file: impl Into<String>, excerpt: Excerpt) -> Self {
         self.place =
-            Some(Place::Excerpt { owner: None, excerpt: Excerpt { origin: file.into(), ..excerpt } });
+            Some(MessagePlace::Excerpt { owner: None, excerpt: Excerpt { origin: file.into(), ..excerpt } });
         self
     }
 
@@ -135,11 +135,11 @@ impl Diagnostic {
         let mut text = format!("{style}{label}{style:#}: {}\n", shown(&self.message));
         match &self.place {
             None => {}
-            Some(Place::File(source, position)) => {
+            Some(MessagePlace::File(source, position)) => {
                 let line = source.line(position.line);
                 show_place(&mut text, &source.name, position.line, Some(position.column), line);
             }
-            Some(Place::Excerpt { owner, excerpt }) => {
+            Some(MessagePlace::Excerpt { owner, excerpt }) => {
                 let owner = owner.as_ref().map_or_else(String::new, |owner| format!(" ({owner})"));
                 let name = format!("{}{owner}", excerpt.origin);
                 show_place(&mut text, &name, excerpt.line, excerpt.column, Some(&excerpt.text));

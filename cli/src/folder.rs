@@ -60,7 +60,7 @@ impl Folder {
     /// Opens a folder, and creates it first if it does not exist.
     ///
     /// # Errors
-    /// As for [`Self::open`], or the folder cannot be created.
+    /// Fails as [`Self::open`] does, or if the folder cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self, FolderError> {
         fs::create_dir_all(path).map_err(|source| FolderError::Write { path: path.to_owned(), source })?;
         Self::open(path)

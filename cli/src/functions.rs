@@ -23,13 +23,13 @@ pub(crate) struct FunctionArguments {
     #[arg(long, visible_alias = "function-exec", value_name = "PATH")]
     allow_exec: Vec<String>,
 
-    /// Run functions in images with podman, docker or nerdctl, whichever is there. Containers have
-    /// no network, no mounts and a read-only file system.
+    /// Run functions in images with podman, docker or nerdctl, whichever is installed. Containers
+    /// have no network, no mounts and a read-only file system.
     #[arg(long)]
     allow_images: bool,
 
-    /// A function runner as a Porch server has one, such as http://127.0.0.1:9445, for functions in
-    /// images. It is asked before containers are run.
+    /// Address of a Porch function runner, such as http://127.0.0.1:9445, for functions in images.
+    /// It is tried before containers.
     #[arg(long, value_name = "URL")]
     function_runner: Option<String>,
 

@@ -89,8 +89,8 @@ pub(crate) enum LiveError {
     Output(#[from] std::io::Error),
 }
 
-/// Returns the text of an error for the user of the command, who acts under a name of their own and
-/// not as a service.
+/// Returns the text of an error for the user of the command, whose own rights apply, not those of a
+/// service.
 fn of_user(error: &ApiError) -> String {
     match error {
         ApiError::Forbidden { verb, resource } => {

@@ -1,5 +1,5 @@
-//! `groundwork migrate`: finds what the systems that Groundwork takes over from have left in a
-//! cluster, and what they do that Groundwork does not.
+//! `groundwork migrate`: finds leftovers of the systems that Groundwork takes over from, and uses
+//! of their features that Groundwork lacks.
 
 mod findings;
 
@@ -39,7 +39,7 @@ pub(crate) struct MigrateArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Find what stands in the way of a migration, with the commands that remove it.
+    /// Find obstacles to a migration, with the commands that remove them.
     ///
     /// Reads the cluster of the current kube context and changes nothing. Exit code 0: nothing was
     /// found. 1: something was found. 2: a part of the cluster cannot be read.

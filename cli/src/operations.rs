@@ -47,12 +47,12 @@ pub(crate) struct DeleteArguments {
     #[arg(long)]
     without_uninstall: bool,
 
-    /// Delete although other Installations import what this one exports.
+    /// Delete even if other Installations import its exports.
     #[arg(long)]
     ignore_successors: bool,
 
-    /// Take the finalizers away and delete every object of the tree, the leaves first, without
-    /// asking any deployer: for trees whose deletion cannot succeed. Everything deployed stays.
+    /// Remove the finalizers and delete every object of the tree, leaves first, without the
+    /// deployers. For trees that cannot be deleted otherwise. Everything deployed stays.
     #[arg(long, conflicts_with_all = ["without_uninstall", "ignore_successors"])]
     force_cleanup: bool,
 

@@ -36,8 +36,8 @@ enum PackagesCommand {
     /// Propose drafts for approval.
     ///
     /// Like the next four commands, waits until the store, or the Porch server of the cluster, has
-    /// done it. Exit code 0: done, or it was so already. 1: one is refused, or not done in time;
-    /// the others are done.
+    /// done it. Exit code 0: all revisions are done, now or before. 1: a revision was refused or
+    /// not done in time; the others are done.
     Propose(revisions::ChangeArguments),
     /// Approve proposed revisions, which publishes them.
     ///
@@ -51,14 +51,14 @@ enum PackagesCommand {
     Reject(revisions::ChangeArguments),
     /// Propose the deletion of published revisions.
     ///
-    /// Refuses a revision that other packages were made of, unless --force is given.
+    /// Refuses a revision that other packages were made from, unless --force is given.
     ProposeDeletion(removal::RemoveArguments),
     /// Delete unpublished revisions, or those whose deletion was proposed.
     ///
     /// The head of a branch is deleted from the branch. Refuses a revision that other packages were
-    /// made of, unless --force is given.
+    /// made from, unless --force is given.
     Delete(removal::RemoveArguments),
-    /// List the revisions that were made of a revision.
+    /// List the revisions that were made from a revision.
     Dependents(removal::DependentsArguments),
     /// Write the files of a package revision into a folder.
     Pull(content::PullArguments),

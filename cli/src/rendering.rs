@@ -1,6 +1,6 @@
 use groundwork_api::Installation;
 use groundwork_blueprint::{Exports, Origins};
-use groundwork_lifecycle::{JobError, Outcome, ScopedObject};
+use groundwork_lifecycle::{JobError, JobOutcome, ScopedObject};
 
 /// Installation, the result of its job, and the Installations nested in it.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub(crate) struct Rendering {
     pub(crate) installation: Installation,
     /// Name of the root, and of the templates that lead from the root to this Installation.
     pub(crate) path: Vec<String>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: JobOutcome,
     /// Reason that the Installation cannot be rendered offline, although it has no error.
     pub(crate) waits_for: Option<String>,
     pub(crate) published: Published,

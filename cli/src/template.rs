@@ -62,7 +62,7 @@ struct GoArguments {
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 
-    /// Result of a key that a map does not have.
+    /// Value of a key that a map does not have.
     #[arg(long, value_enum, default_value_t = MissingKeyName::Default)]
     missingkey: MissingKeyName,
 

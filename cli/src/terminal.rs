@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Replaces characters that a terminal would obey, or that change the direction of text, by their
-/// numbers. Line breaks and tabs stay.
+/// Replaces characters that a terminal would interpret as commands, or that change the direction of
+/// text, by their code points. Line breaks and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);

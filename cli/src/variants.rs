@@ -115,7 +115,7 @@ struct DraftArguments {
     files: Vec<PathBuf>,
 
     /// Folder with the content of the upstreams' repositories: one folder for each, named like the
-    /// Repository. Its content counts as any revision that a variant asks for.
+    /// Repository. Its content is used for every revision that a variant asks for.
     #[arg(short, long, value_name = "FOLDER")]
     packages: PathBuf,
 

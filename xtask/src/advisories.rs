@@ -63,7 +63,7 @@ fn check(
             }
             Err(error) => {
                 return Ok(format!(
-                    "advisories are not checked: the database cannot be had ({error:#}); {CHECKOUT} names a checkout of {DATABASE}"
+                    "advisories are not checked: the database is not available ({error:#}); {CHECKOUT} names a checkout of {DATABASE}"
                 ));
             }
         },
@@ -71,7 +71,7 @@ fn check(
     let found = vulnerabilities(folder, lockfile, ignored)?;
     if !found.is_empty() {
         bail!(
-            "dependencies with known vulnerabilities (what does not concern us is named in deny.toml):\n  {}",
+            "dependencies with known vulnerabilities (deny.toml lists those that do not concern us):\n  {}",
             found.join("\n  ")
         );
     }
@@ -183,7 +183,7 @@ All the time.
         assert_eq!(step("1.2.0", Some(folder.path())).unwrap(), "1 dependencies have no known vulnerability");
         let found = step("1.1.9", Some(folder.path())).unwrap_err().to_string();
         assert!(
-            found.ends_with("deny.toml):\n  loud 1.1.9: RUSTSEC-2026-0001: It shouts (>=1.2.0)"),
+            found.ends_with("concern us):\n  loud 1.1.9: RUSTSEC-2026-0001: It shouts (>=1.2.0)"),
             "{found}"
         );
         assert!(

@@ -127,7 +127,8 @@ enum Subject {
         /// File for the figures as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<std::path::PathBuf>,
-        /// Folder with the programs of another state, to be measured by the scenarios of this one.
+        /// Folder with programs built from another commit, to be measured with the scenarios of
+        /// this one.
         #[arg(long, value_name = "FOLDER")]
         binaries: Option<std::path::PathBuf>,
         /// Let a client without any controller write the same objects as the load, in the same run.
@@ -140,8 +141,8 @@ enum Subject {
         /// strangers.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// Number of Installations of strangers that work as long as they may, for the scenario
-        /// `hostile`.
+        /// Number of Installations of strangers that run as long as they are allowed, for the
+        /// scenario `hostile`.
         #[arg(long, default_value_t = 10)]
         strangers: usize,
         /// Scenarios: variants, plain, load, idle, reaction, restart, items, beside, hostile,

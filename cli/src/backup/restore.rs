@@ -91,7 +91,7 @@ fn is_within(object: &Value, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| namespace == own)
 }
 
-/// Reports whether an object can be restored. The user is told about the others.
+/// Reports whether an object can be restored. Warnings name the others.
 fn is_known(object: &Value) -> bool {
     let is_known = kind_of(text(object, "apiVersion"), text(object, "kind")).is_some();
     if !is_known {
@@ -199,7 +199,7 @@ async fn restore_one(
     }
     let uid = stored.uid().unwrap_or_default();
     let is_held = is_new || is_below_held || stored.annotations().contains_key(annotation::HELD);
-    // An object that exists, is held and has no status is one of an interrupted restore.
+    // An interrupted restore left this object: it exists, is held and has no status.
     let has_status = stored.data.get("status").is_some_and(|status| status["jobID"].is_string());
     if kind.has_status() && is_held && !has_status {
         let generation = stored.metadata.generation.unwrap_or(1);
@@ -216,7 +216,7 @@ fn problem(error: &kube::Error) -> String {
     groundwork_telemetry::innermost_cause(error)
 }
 
-/// Takes the hold away from restored Installations.
+/// Releases restored Installations.
 fn release(arguments: &RestoreArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("restore").await?;

@@ -12,7 +12,8 @@ pub(super) struct SavedKind {
     pub(super) version: &'static str,
     pub(super) kind: &'static str,
     pub(super) plural: &'static str,
-    /// False for the kinds of Kubernetes, of which a backup has only what a landscape names.
+    /// False for kinds of Kubernetes. A backup contains only those of their objects that a
+    /// landscape names.
     pub(super) is_of_landscape: bool,
     has_status: bool,
 }
@@ -185,7 +186,7 @@ pub(super) fn ordered(objects: &[Value], owners: &Owners) -> Vec<Vec<usize>> {
     levels.into_values().collect()
 }
 
-/// Object as it is created, and the owner references that nothing in the backup stands for.
+/// Object to create, and its owner references to objects that are not in the backup.
 pub(super) struct Created {
     pub(super) object: Value,
     pub(super) lost: Vec<String>,

@@ -37,13 +37,13 @@ pub(super) struct PlaceArguments {
     #[arg(long, value_name = "PLACE", required_unless_present = "repositories")]
     from: Option<String>,
 
-    /// A file that says which stores stand for which repositories, in place of --from; all of them
-    /// are looked into, in their order.
+    /// File that maps repositories to stores, in place of --from. All of the stores are searched,
+    /// in their order.
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", conflicts_with = "from")]
     repositories: Option<PathBuf>,
 
-    /// The repository context, a map in YAML or JSON: says subPath and componentNameMapping of
-    /// --from, or which repository of --repositories is meant.
+    /// Repository context, a map in YAML or JSON: sets subPath and componentNameMapping of --from,
+    /// or selects a repository of --repositories.
     #[arg(long, value_name = "CONTEXT", value_parser = context)]
     context: Option<RepositoryContext>,
 
@@ -70,7 +70,7 @@ fn context(text: &str) -> Result<RepositoryContext, String> {
 }
 
 /// Component stores that a command searches, in order.
-pub(super) struct Place {
+pub(super) struct ComponentStores {
     pub(super) map: RepositoryMap,
     contexts: Vec<RepositoryContext>,
 }
@@ -86,17 +86,17 @@ impl PlaceArguments {
         }
     }
 
-    pub(super) fn open(&self) -> Result<Place, Diagnostic> {
+    pub(super) fn open(&self) -> Result<ComponentStores, Diagnostic> {
         let Some(from) = &self.from else { return self.open_map() };
         let RegistryArguments { docker_config, ca } = &self.registry;
         let store = Store::of_place(from, docker_config.clone(), ca.clone()).map_err(Diagnostic::error)?;
         let context = self.context.clone().unwrap_or_else(|| context_of(&store, from));
         let mut map = RepositoryMap::empty("a repositories.yaml (--repositories in place of --from)");
         map.insert_store(context.clone(), store);
-        Ok(Place { map, contexts: vec![context] })
+        Ok(ComponentStores { map, contexts: vec![context] })
     }
 
-    fn open_map(&self) -> Result<Place, Diagnostic> {
+    fn open_map(&self) -> Result<ComponentStores, Diagnostic> {
         let mut diagnostics = Vec::new();
         let map = stores::repositories(self.repositories.as_deref(), &[], &mut diagnostics);
         if let Some(error) = diagnostics.pop() {
@@ -106,7 +106,7 @@ impl PlaceArguments {
             Some(context) => vec![context.clone()],
             None => map.stores().map(|(context, _)| context.clone()).collect(),
         };
-        Ok(Place { map, contexts })
+        Ok(ComponentStores { map, contexts })
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn context_of(store: &Store, place: &str) -> RepositoryContext {
     RepositoryContext::new(value).expect("an object is not null")
 }
 
-impl Place {
+impl ComponentStores {
     /// Finds the first repository that holds a version, and returns both.
     pub(super) fn find(
         &self,

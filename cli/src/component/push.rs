@@ -24,12 +24,12 @@ pub(super) struct PushArguments {
     #[arg(long, value_name = "REGISTRY")]
     to: String,
 
-    /// Folder of the repositories, behind the path of the registry: the subPath of a repository
-    /// context.
+    /// Path below that of the registry under which the repositories lie: the subPath of a
+    /// repository context.
     #[arg(long, value_name = "PATH", default_value = "")]
     sub_path: String,
 
-    /// Replace versions that are there with other content.
+    /// Replace existing versions whose content differs.
     #[arg(long)]
     replace: bool,
 

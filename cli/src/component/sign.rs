@@ -48,7 +48,7 @@ pub(super) struct SignArguments {
     #[arg(long, value_name = "NAME")]
     signature: String,
 
-    /// PEM file with the private key, one of RSA.
+    /// PEM file with the RSA private key.
     #[arg(long, value_name = "FILE")]
     private_key: PathBuf,
 
@@ -60,8 +60,8 @@ pub(super) struct SignArguments {
     #[arg(long, value_name = "ARCHIVE")]
     from: PathBuf,
 
-    /// The archive to write, with everything that the other one has: a file that ends in .tar, .tgz
-    /// or .tar.gz, or else a directory.
+    /// Archive to write, with the whole content of the input archive: a file that ends in .tar,
+    /// .tgz or .tar.gz, or else a directory.
     #[arg(long, value_name = "TARGET")]
     to: PathBuf,
 }

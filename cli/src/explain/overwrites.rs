@@ -234,7 +234,7 @@ impl Input<'_> {
         found.or_else(|| assumed_context(installation)).map(|context| (namespace, context))
     }
 
-    /// Explains one Installation with the overwrites that `overwrites` has under a name.
+    /// Explains one Installation with the overwrites of a given name in `overwrites`.
     fn one<'o>(
         &self,
         installation: &Installation,

@@ -50,7 +50,7 @@ impl Finding {
     }
 }
 
-/// Returns the finding that one of the other controllers works.
+/// Returns the finding that one of the other controllers is running.
 pub(super) fn original(at_work: &OriginalAtWorkError) -> Finding {
     let OriginalAtWorkError { name, lease, holder, .. } = at_work;
     Finding::new(

@@ -57,8 +57,8 @@ pub(crate) fn id(object: &Value) -> ObjectId {
     (text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
 }
 
-/// Returns the part of an object that users and jobs decide about: without status, fields that the
-/// API server writes, and marks of jobs.
+/// Returns the part of an object that users and jobs control: without status, fields that the API
+/// server writes, and labels and annotations that request or describe jobs.
 fn comparable(object: &Value) -> String {
     let mut object = object.clone();
     if let Some(members) = object.as_object_mut() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use groundwork_api::DeployItem;
 use groundwork_component::OverwriteCondition;
-use groundwork_lifecycle::{Outcome, OverwriteReport};
+use groundwork_lifecycle::{JobOutcome, OverwriteReport};
 use groundwork_yaml as yaml;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(super) fn show(rendering: &Rendering, explain: Option<&[String]>) -> String 
 
 fn show_one(rendering: &Rendering, explain: Option<&[String]>) -> String {
     let mut text = format!("{TITLE}{}{TITLE:#}\n", shown(&rendering.title()));
-    let Outcome { overwrites, deploy_items, children, .. } = &rendering.outcome;
+    let JobOutcome { overwrites, deploy_items, children, .. } = &rendering.outcome;
     if let Some(report) = overwrites {
         show_overwrites(&mut text, report);
     }

@@ -98,7 +98,8 @@ async fn proposed(
 /// Asks the user, and reports whether the answer is yes.
 fn asked(question: &str) -> Result<bool, LiveError> {
     if !std::io::stdin().is_terminal() {
-        let text = "standard input is not a terminal, so that nobody can be asked: --yes approves without a question";
+        let text =
+            "standard input is not a terminal, so the question cannot be asked: --yes approves without it";
         return Err(LiveError::Refused(text.to_owned()));
     }
     eprint!("{question} [y/N] ");

@@ -46,7 +46,7 @@ const FILE: usize = 200;
 /// leave the file alone.
 const ORIGIN: &str = ".KptRevisionMetadata";
 
-/// Arguments that lead to the service that keeps packages.
+/// Arguments for the connection to the service that keeps packages.
 #[derive(Debug, Args)]
 struct ServerArguments {
     /// The variant service with the package store.
@@ -135,7 +135,7 @@ pub(super) struct InitArguments {
     /// Path of the new package.
     package: String,
 
-    /// Name of the Repository for it.
+    /// Name of the Repository in which the package is created.
     #[arg(long, value_name = "NAME")]
     repository: String,
 

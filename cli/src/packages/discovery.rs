@@ -27,8 +27,9 @@ pub(super) fn discover(given: &NamespaceArgument) -> Ending {
     })
 }
 
-/// Returns the cells of a package. A variant upgrades its packages itself, when its spec or its tag
-/// moves.
+/// Returns the table row of a package: its name, the revision that it was made from, the newest
+/// upstream revision, and its variant. A variant upgrades its package itself when its spec or its
+/// tag moves.
 fn row(found: &Upgradable<'_>) -> [String; 4] {
     let Upgradable { revision, upstream } = found;
     let lock = revision.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());

@@ -1,5 +1,5 @@
 //! `groundwork packages propose-deletion`, `delete` and `dependents`: revisions that others were
-//! made of are the base of the next merges.
+//! made from are the base of the next merges.
 
 use clap::Args;
 use groundwork_api::{PackageRevision, ResourceExt as _};
@@ -27,12 +27,12 @@ pub(super) struct RemoveArguments {
     #[command(flatten)]
     change: ChangeArguments,
 
-    /// Go on although other packages were made of the revision.
+    /// Continue even if other packages were made from the revision.
     #[arg(long)]
     force: bool,
 }
 
-/// Prints the revisions that were made of one revision.
+/// Prints the revisions that were made from one revision.
 pub(super) fn dependents(arguments: &DependentsArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("packages dependents").await?;
@@ -42,7 +42,7 @@ pub(super) fn dependents(arguments: &DependentsArguments) -> Ending {
     })
 }
 
-/// Returns the revisions of a namespace that were made of one revision.
+/// Returns the revisions of a namespace that were made from one revision.
 async fn made_of(cluster: &Cluster, namespace: &str, name: &str) -> Result<Vec<PackageRevision>, LiveError> {
     let mut found: Vec<PackageRevision> = all(cluster, Some(namespace), ListParams::default()).await?;
     let own = found.iter().find(|found| found.name_any() == name).cloned();
@@ -51,7 +51,7 @@ async fn made_of(cluster: &Cluster, namespace: &str, name: &str) -> Result<Vec<P
     Ok(found)
 }
 
-/// Proposes deletions or deletes, unless other packages were made of a revision.
+/// Proposes deletions or deletes, unless other packages were made from a revision.
 pub(super) fn remove(arguments: &RemoveArguments, verb: Verb) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("packages").await?;
@@ -63,9 +63,9 @@ pub(super) fn remove(arguments: &RemoveArguments, verb: Verb) -> Ending {
                 true => Ok(Vec::new()),
                 false => made_of(&cluster, &namespace, name).await,
             };
-            // Users may have the right to change a revision, and none to list the others.
+            // A user may have the right to change a revision without the right to list others.
             let made = made.unwrap_or_else(|error| {
-                let text = format!("{name}: cannot check whether other packages were made of it: {error}");
+                let text = format!("{name}: cannot check whether other packages were made from it: {error}");
                 diagnostic::print(&[Diagnostic::warning(text)]);
                 Vec::new()
             });
@@ -75,8 +75,8 @@ pub(super) fn remove(arguments: &RemoveArguments, verb: Verb) -> Ending {
             }
             let made: Vec<String> = made.iter().map(|made| shown(&made.name_any()).into_owned()).collect();
             diagnostic::print(&[Diagnostic::error(format!(
-                "{name}: other revisions were made of it, and need it as the base of their next merge: {}; --force goes on \
-                 although",
+                "{name}: other revisions were made from it, and need it as the base of their next merge: {}; --force \
+                 continues anyway",
                 made.join(", ")
             ))]);
         }

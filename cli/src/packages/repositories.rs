@@ -313,7 +313,8 @@ async fn sync(
 /// Waits until a Repository is ready and fulfils the condition, and returns the text for the user.
 ///
 /// # Errors
-/// It is not ready in time, or cannot be used: a store retries it, but nothing new is to be told.
+/// The Repository is not ready in time or cannot be used. The store retries it, but this command
+/// has nothing more to report.
 async fn settled(
     cluster: &Cluster,
     namespace: &str,

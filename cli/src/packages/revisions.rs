@@ -41,8 +41,8 @@ pub(super) struct ListArguments {
     #[arg(long, value_name = "PATH")]
     package: Option<String>,
 
-    /// List revisions that were made of one package only, such as catalog/net/coredns: the name of
-    /// its repository, and its path.
+    /// List revisions that were made from one package only, such as catalog/net/coredns: the name
+    /// of its repository, and its path.
     #[arg(long, value_name = "REPOSITORY/PATH", value_parser = upstream)]
     upstream: Option<Upstream>,
 
@@ -382,8 +382,8 @@ pub(super) fn contended() -> LiveError {
     LiveError::Refused("other clients changed the package revision during each attempt: try again".to_owned())
 }
 
-/// Returns what the objects say about a step that the store has not done: the revision's message,
-/// and a Repository that is not ready.
+/// Returns the known reasons why the store has not done a step: the revision's message, and a
+/// Repository that is not ready.
 async fn obstacles(cluster: &Cluster, namespace: &str, name: &str) -> String {
     let Ok(Some(found)) = cluster.objects.get::<PackageRevision>(namespace, name).await else {
         return String::new();

@@ -13,8 +13,8 @@ use crate::output::{DiffTarget, RenderOutput};
 #[derive(Debug, Args)]
 pub(crate) struct RenderArguments {
     /// Files or directories with Installations and what they need: Contexts,
-    /// ComponentVersionOverwrites, DataObjects, Targets, ConfigMaps, Secrets. Of a directory, its
-    /// own YAML and JSON files are read. `-` is standard input.
+    /// ComponentVersionOverwrites, DataObjects, Targets, ConfigMaps, Secrets. Of a directory, only
+    /// the YAML and JSON files directly in it are read. `-` is standard input.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -58,7 +58,7 @@ pub(crate) struct RenderArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 
-    /// Show values of imports in messages: they may be secret.
+    /// Show values of imports in messages, even though they may be secret.
     #[arg(long)]
     pub(crate) show_values: bool,
 

@@ -1,7 +1,7 @@
 //! Turns warnings and errors of Installations into messages with places.
 
 use groundwork_api::DEFAULT_CONTEXT;
-use groundwork_lifecycle::{JobError, Outcome, Reason, Subject, Warning, assumed_context, validate};
+use groundwork_lifecycle::{JobError, JobOutcome, Reason, Subject, Warning, assumed_context, validate};
 use groundwork_yaml::Step;
 
 use super::tree::Node;
@@ -11,7 +11,7 @@ use crate::inventory::Inventory;
 /// Returns the messages of rendering an Installation.
 pub(super) fn rendered(
     node: &Node<'_>,
-    outcome: &Outcome,
+    outcome: &JobOutcome,
     inventory: &Inventory,
     diagnostics: &mut Vec<Diagnostic>,
 ) {

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use groundwork_api::{Installation, InstallationTemplate, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, JobError, Offline, OperationError, Outcome, ROOT_SCOPE, Reason, SignatureCheck, SignaturePolicy,
-    assumed_context, deploy_items, export, export_objects, import_copies, render, scope_name,
+    Inputs, JobError, JobOutcome, Offline, OperationError, ROOT_SCOPE, Reason, SignatureCheck,
+    SignaturePolicy, assumed_context, deploy_items, export, export_objects, import_copies, render,
+    scope_name,
 };
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
@@ -109,7 +110,7 @@ impl<'a> Runner<'a> {
         let mut rendering = Rendering {
             installation: node.installation.clone(),
             path: node.path.clone(),
-            outcome: Outcome::default(),
+            outcome: JobOutcome::default(),
             waits_for: None,
             published: Published::Nothing,
             children: Vec::new(),
@@ -160,7 +161,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Sets the UID of an Execution that the cluster has already, and renames its items by it.
-    fn name_items_by_uid(&self, outcome: &mut Outcome) {
+    fn name_items_by_uid(&self, outcome: &mut JobOutcome) {
         let Some(execution) = &mut outcome.execution else { return };
         if let Some(uid) = self.world.uids.executions.get(&key(execution)) {
             execution.metadata.uid = Some(uid.clone());
@@ -294,10 +295,10 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn too_deep() -> Outcome {
+fn too_deep() -> JobOutcome {
     let message = format!(
         "nested installations are more than {DEEPEST} levels deep; check whether a blueprint contains itself"
     );
     let error = OperationError::new("handlePhaseInit", Reason::EnsureSubinstallations, message);
-    Outcome { error: Some(error.into()), ..Outcome::default() }
+    JobOutcome { error: Some(error.into()), ..JobOutcome::default() }
 }

@@ -61,9 +61,9 @@ part! {
 part! {
     /// Schedule for reading the packages again.
     pub struct RepositorySync {
-        /// Times of the readings as a cron expression.
+        /// Times at which the packages are read again, as a cron expression.
         pub schedule: Option<String>,
-        /// Time of a single reading.
+        /// Time of a single additional read.
         #[schemars(schema_with = "schema::time")]
         pub run_once_at: Option<Time>,
     }

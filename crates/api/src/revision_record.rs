@@ -30,8 +30,8 @@ part! {
         pub annotations: Map<String>,
         /// Finalizers of the PackageRevision.
         pub finalizers: List<String>,
-        /// Owners of the PackageRevision. They are no owners of the record itself, which the
-        /// garbage collector would delete without the store.
+        /// Owners of the PackageRevision. They do not own the record itself: if they did, the
+        /// garbage collector would delete it without the store.
         #[schemars(schema_with = "schema::owner_references")]
         pub owner_references: List<OwnerReference>,
         /// When the deletion of the PackageRevision was requested. Finalizers delay it.

@@ -484,7 +484,7 @@ fn log_of(namespace: &str, pod: &str, container: &str, lines: u32, bytes: u32) -
     format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?{}", query.finish())
 }
 
-/// Returns the bytes that kinds use, with their texts.
+/// Returns the memory in bytes that a list of kinds and its texts use.
 fn size_of_kinds(kinds: &[ResourceKind]) -> usize {
     let texts = |kind: &ResourceKind| kind.api_version.len() + kind.kind.len() + kind.plural.len();
     kinds.iter().map(|kind| size_of::<ResourceKind>() + 3 * OVERHEAD + texts(kind)).sum()

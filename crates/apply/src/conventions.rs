@@ -162,7 +162,8 @@ fn named(condition: &Value) -> String {
     }
 }
 
-/// Returns a problem for the first count, each with a name, that is below the wanted number.
+/// Returns the problem of the first count that is below the wanted number. Each count has the name
+/// that the message shows, such as `ready`.
 fn too_few(wanted: i64, counts: &[(&str, i64)]) -> Option<Standing> {
     let (name, found) = counts.iter().find(|(_, found)| *found < wanted)?;
     Some(Standing::InProgress(format!("{found} of {wanted} replicas are {name}")))

@@ -295,7 +295,7 @@ enum Deleted {
     There(Value),
 }
 
-/// Applies the annotations and the patch that are configured for the time before the deletion.
+/// Writes the annotations and the patch that the item configures to be applied before the deletion.
 async fn changed_before(
     cluster: &Cluster,
     kind: &ResourceKind,

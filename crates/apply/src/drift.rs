@@ -89,8 +89,8 @@ pub enum Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manifested {
     Same,
-    /// The manifest differs because it has random parts. Only fields of other managers are known to
-    /// have changed, and a write would change more than these.
+    /// The manifest differs because it has random parts. So the comparison finds only changes by
+    /// other field managers, and a write would also change the random parts.
     Otherwise,
 }
 
@@ -227,8 +227,8 @@ impl DriftCheck<'_> {
         if wanted.policy == Policy::Fallback && !self.owner.is_labelled(live) {
             return Ok(None);
         }
-        // Only annotations that the cluster writes and the manifest also gives differed; with the
-        // manifest at hand the fingerprints match.
+        // The only differences were in annotations that the cluster writes and the manifest also
+        // sets. Compared together with the manifest, the fingerprints match.
         if applied == Some(&now) {
             return Ok(None);
         }

@@ -131,7 +131,7 @@ impl Cluster {
 
     /// Reads the body of an answer within the time limit of its request; `None` if that time is
     /// over.
-    async fn body(&self, answer: Answer, limit: Limit) -> Option<Result<(Vec<u8>, Held), AnswerError>> {
+    async fn body(&self, answer: ResponseHead, limit: Limit) -> Option<Result<(Vec<u8>, Held), AnswerError>> {
         let left = self.bounds.answers.request.saturating_sub(answer.begun.elapsed());
         let read = answer::read(answer.response.into_body(), limit, &self.holding);
         let read = tokio::time::timeout(left, read).await;
@@ -176,7 +176,7 @@ impl Cluster {
         request: Request<Vec<u8>>,
         verb: &'static str,
         object: &str,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<ResponseHead, ApiError> {
         let unasked = |why| ApiError::Unasked { verb, object: object.to_owned(), why };
         for _ in 0..TRIES {
             self.gate.pass().await.map_err(unasked)?;
@@ -193,7 +193,7 @@ impl Cluster {
                 Ok(Err(error)) => return Err(self.named(meaning(&error, verb, object))),
                 Err(_) => return Err(self.no_answer(verb, object)),
             };
-            let answer = Answer { response, begun };
+            let answer = ResponseHead { response, begun };
             let (status, headers) = (answer.response.status(), answer.response.headers());
             if let Some(problem) = unwanted(status, headers) {
                 return Err(self.transient(
@@ -221,7 +221,7 @@ impl Cluster {
 
     /// Returns the status in an answer. A proxy in front of the API server answers in another
     /// format, so its text is used as it is.
-    async fn refusal(&self, status: StatusCode, answer: Answer) -> kube::Error {
+    async fn refusal(&self, status: StatusCode, answer: ResponseHead) -> kube::Error {
         let read = self.body(answer, REFUSAL).await.and_then(Result::ok);
         let (bytes, _held) = read.unzip();
         let bytes = bytes.unwrap_or_default();
@@ -233,7 +233,7 @@ impl Cluster {
 }
 
 /// The head of an answer, with the time of its request.
-pub(crate) struct Answer {
+pub(crate) struct ResponseHead {
     pub(crate) response: Response<Body>,
     begun: Instant,
 }

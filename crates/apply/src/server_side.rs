@@ -112,7 +112,7 @@ fn beyond_apply(error: &ApiError) -> Option<&'static str> {
         ApiError::Invalid { causes, .. } if causes.starts_with("415") => {
             Some("the server does not support server-side apply")
         }
-        ApiError::Undeclared { .. } => Some("its schema does not have a field of the manifest"),
+        ApiError::Undeclared { .. } => Some("its schema lacks a field that the manifest sets"),
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::filesystem::BLUEPRINT_FILE;
 use crate::filesystem::{Filesystem, PathError};
 use crate::load::{Blueprint, LoadError, Written};
 use crate::schema;
-use crate::template::check::{Place, check as check_template};
+use crate::template::check::{FindingPlace, check as check_template};
 use crate::template::{Excerpt, Execution, ExecutionKind};
 use crate::validate;
 
@@ -241,13 +241,13 @@ impl Checker<'_> {
         for remark in check_template(Execution { kind, index, executor }, language, self.files) {
             let message = format!("{path}: {}", remark.problem);
             match remark.place {
-                Place::Member(member) => self.add_at(remark.severity, message, &path.key(member)),
-                Place::File(excerpt) => self.add(remark.severity, message, Some(excerpt)),
-                Place::Text(excerpt) => match self.in_text(kind, index, &excerpt) {
+                FindingPlace::Member(member) => self.add_at(remark.severity, message, &path.key(member)),
+                FindingPlace::File(excerpt) => self.add(remark.severity, message, Some(excerpt)),
+                FindingPlace::Text(excerpt) => match self.in_text(kind, index, &excerpt) {
                     Some(place) => self.add(remark.severity, message, Some(place)),
                     None => self.add_at(remark.severity, message, &path.key("template")),
                 },
-                Place::Structure(steps) => {
+                FindingPlace::Structure(steps) => {
                     let place = steps.iter().fold(path.key("template"), |path, step| match step {
                         PathStep::Key(key) => path.key(key),
                         PathStep::Index(index) => path.index(*index),

@@ -52,8 +52,8 @@ impl Argument {
 /// Result of a function, or its error message.
 type Answer<T> = Result<T, String>;
 
-/// Returns the error message for a call of a function that needs a cluster. It is registered, so a
-/// template may contain it in a branch that does not run.
+/// Returns the error message for a call of a function that needs a cluster. The function stays
+/// registered, so a template may contain it in a branch that does not run.
 pub(crate) fn not_available(function: &str) -> String {
     format!("{function} is not available")
 }

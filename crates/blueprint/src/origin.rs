@@ -71,14 +71,14 @@ fn name_in<'l>(line: &'l str, key: &str) -> Option<&'l str> {
 
 /// List or map of an output, whose elements come from one template.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OutputOrigin {
     pub(crate) entry: Arc<str>,
     pub(crate) file: Arc<str>,
     pub(crate) source: Option<Arc<str>>,
     pub(crate) member: &'static str,
 }
 
-impl Place {
+impl OutputOrigin {
     /// Returns the origin of an element with a name.
     pub(crate) fn origin(&self, name: &str) -> Origin {
         self.sought(name, Some("name"))
@@ -134,7 +134,7 @@ mod tests {
     fn lines() {
         let source =
             "deployItems:\n- name: web-1\n- name: \"web\"\n- {type: t, name: job}\n- name: {{ .x }}\n";
-        let place = |source: &str, member: &'static str| Place {
+        let place = |source: &str, member: &'static str| OutputOrigin {
             entry: "e".into(),
             file: "f".into(),
             source: Some(source.into()),

@@ -99,7 +99,7 @@ impl CompiledSchemas {
         }
         let (schema, is_of_component) = compile(schema, definition, files, source)?;
         let schema = Arc::new(schema);
-        // A schema that a component's documents are part of may be another one for the next
+        // A schema that includes documents of a component may be another one for the next
         // Installation.
         if !is_of_component {
             keep(by_key, key.to_owned(), &schema);

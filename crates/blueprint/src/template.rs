@@ -26,7 +26,7 @@ use crate::functions::{HostFunctions, Kubeconfigs};
 pub use error::{Excerpt, TemplateError, TemplateReport};
 pub(crate) use spiff::mapping_engine;
 
-use error::{NO_VALUE, Place};
+use error::{NO_VALUE, RunningTemplate};
 
 /// List of a blueprint that an execution belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -285,10 +285,10 @@ impl<'a> Engine<'a> {
         template: &'p Template<'_>,
         source: &'p str,
         bindings: &'p Bindings<'p>,
-    ) -> Place<'p> {
+    ) -> RunningTemplate<'p> {
         let has_lines = matches!(template.source, Source::Text(_));
         let executor = &execution.executor.name;
-        Place {
+        RunningTemplate {
             executor,
             origin: &template.origin,
             source,

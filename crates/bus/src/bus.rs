@@ -191,7 +191,7 @@ impl Bus {
     /// the later state last.
     ///
     /// # Errors
-    /// When the server does not answer or the stream is missing, also if that happens halfway: the
+    /// When the server does not answer or the stream is missing, even if that happens halfway: the
     /// visitor has then seen only a part.
     pub async fn visit(&self, filter: Filter<'_>, visitor: impl FnMut(Stored)) -> Result<(), BusError> {
         match &self.backend {

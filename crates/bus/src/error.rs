@@ -16,7 +16,7 @@ pub enum BusError {
         reason: String,
     },
     /// The server was reached and did not answer in time.
-    #[error("the NATS server at {server} did not answer to {request} within {} s", limit.as_secs())]
+    #[error("the NATS server at {server} did not answer {request} within {} s", limit.as_secs())]
     Silent {
         /// Address of the server, without user and password.
         server: String,

@@ -112,7 +112,7 @@ pub const USERS: [User; 7] = [
     },
     User {
         name: "console",
-        about: "shows what the stream tells.",
+        about: "shows the messages of the stream.",
         readers: 64,
         queues: &[],
         kinds: 0,

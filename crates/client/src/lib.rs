@@ -6,8 +6,9 @@
 //! new after an idle time, and when several requests run at once.
 //!
 //! kube repeats a refused request for almost three minutes. Behind an API server there may be
-//! aggregated servers, and the API server refuses for those that do not run, so a person would wait
-//! without a word. A client of [`connect`] gives up after about a second, and its caller says why.
+//! aggregated servers, and the API server refuses for those that do not run, so a user would wait
+//! without any message. A client of [`connect`] gives up after about a second, and its caller says
+//! why.
 //!
 //! [`answer`] reads answers of other servers, and [`weight`] estimates their memory once they are
 //! parsed. A client of [`connect`] limits every answer to 256 MiB and two minutes, except for
@@ -46,7 +47,7 @@ pub fn connect(config: Config) -> Result<Client, Error> {
         return Client::try_from(config);
     }
     if CryptoProvider::get_default().is_none() {
-        // This fails only if another thread has just installed a provider, which is as good.
+        // This fails only if another thread has just installed a provider, which serves as well.
         let _ = aws_lc_rs::default_provider().install_default();
     }
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(sockets())?);

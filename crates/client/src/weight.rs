@@ -36,8 +36,8 @@ impl Open {
     }
 }
 
-/// Returns a lower bound of the bytes that the values of a text take, beside the text. A text that
-/// is not JSON has a weight, too.
+/// Returns a lower bound for the memory, in bytes, that the decoded values of a text take in
+/// addition to the text. A text that is not JSON has a weight, too.
 pub fn weight(text: &[u8]) -> usize {
     let (mut weight, mut open) = (0, Vec::<Open>::new());
     let mut bytes = text.iter();

@@ -29,7 +29,7 @@ pub trait Repository: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As for [`Repository::descriptor`]. The inner result contains the error of decoding.
+    /// Fails as [`Repository::descriptor`] does. The inner result contains the error of decoding.
     fn load(
         &self,
         name: &str,
@@ -43,8 +43,8 @@ pub trait Repository: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As for [`Repository::descriptor`], and if the content does not exist. Reading the body may
-    /// fail as well.
+    /// Fails as [`Repository::descriptor`] does, and if the content does not exist. Reading the
+    /// body may fail as well.
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError>;
 
     /// Returns the SHA-256, in hex, of the manifest that an access leads to, without the blobs that

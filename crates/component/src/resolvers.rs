@@ -57,8 +57,7 @@ impl ResolverRule {
     }
 }
 
-/// Reports whether a version satisfies a constraint. One that is no semantic version satisfies
-/// none.
+/// Reports whether a version satisfies a constraint. A version that is not semantic satisfies none.
 fn satisfies(version: &str, constraint: &str) -> bool {
     match (Version::parse(version), Constraint::parse(constraint)) {
         (Ok(version), Ok(constraint)) => constraint.accepts(&version),

@@ -165,7 +165,7 @@ pub fn verify(
 ///
 /// # Errors
 ///
-/// As for [`verify`]: all referenced versions and contents must exist.
+/// Fails as [`verify`] does: all referenced versions and contents must exist.
 pub fn prepare(
     resolver: &Resolver<'_>,
     version: &ComponentVersion,
@@ -468,7 +468,7 @@ fn check(
     if key.verifies(padding, hash, hashed, &bytes) { Ok(()) } else { Err(SignatureError::Forged) }
 }
 
-/// Reports whether OCM has this algorithm, which the list of gaps names.
+/// Reports whether OCM has this algorithm. The list of gaps names it as not supported.
 fn is_named_gap(algorithm: &str) -> bool {
     let algorithm = algorithm.to_ascii_lowercase();
     algorithm.starts_with("sigstore") || algorithm == "gpg"

@@ -137,8 +137,8 @@ impl CdUri {
     ///
     /// # Errors
     ///
-    /// As for [`CdUri::component`], and if the URI denotes a component or the resource does not
-    /// exist.
+    /// Fails as [`CdUri::component`] does, and if the URI denotes a component or the resource does
+    /// not exist.
     pub fn resource(
         &self,
         start: &ComponentVersion,

@@ -88,8 +88,9 @@ pub struct ClusterArguments {
 #[command(next_help_heading = "State")]
 pub struct StateArguments {
     /// Folder that outlives the process and that no other replica uses. The service records its
-    /// current work there, so that the next process does last the work during which this one died,
-    /// and sets it aside after three deaths in a row. Without the folder no work is recorded.
+    /// current work there, so that the next process postpones the work during which this one died,
+    /// and sets that work aside after three deaths in a row. Without the folder no work is
+    /// recorded.
     #[arg(long, env = "GROUNDWORK_STATE_FOLDER", value_name = "PATH")]
     pub state_folder: Option<PathBuf>,
 }

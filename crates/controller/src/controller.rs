@@ -80,8 +80,8 @@ pub(crate) enum Message {
     Schedule { key: Key, at: Timestamp },
     /// The key's wait is over.
     Wake { key: Key },
-    /// A key has not come to rest for a while, and needs a look: an attempt without an event.
-    Look { key: Key },
+    /// A key has not come to rest for a while, and needs a recheck: an attempt without an event.
+    Recheck { key: Key },
     /// The stream was rebuilt: resourceVersions that were read before can no longer be compared.
     Reset,
 }

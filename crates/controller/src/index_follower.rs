@@ -38,9 +38,9 @@ pub(crate) async fn follow(
         let was_synced = index.synced();
         let next = tokio::select! {
             next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)) => next,
-            // Wait until the index is complete: before that a look might miss objects.
+            // Wait until the index is complete: before that a recheck might miss objects.
             () = time_of(&levels), if was_synced => {
-                if look(&mut levels, &sender).await.is_err() {
+                if recheck(&mut levels, &sender).await.is_err() {
                     return;
                 }
                 continue;
@@ -95,7 +95,7 @@ async fn open(bus: &Bus, index: &IndexPart, readiness: &Readiness) -> IndexFeed 
     }
 }
 
-/// Waits until the next key is due for a look; for ever if all objects are at rest.
+/// Waits until the next key is due for a recheck; for ever if all objects are at rest.
 async fn time_of(levels: &Levels) {
     match levels.next_time() {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -103,11 +103,11 @@ async fn time_of(levels: &Levels) {
     }
 }
 
-/// Asks the worker to look at the keys that are due, which means an attempt for each without an
+/// Asks the worker to recheck the keys that are due, which means an attempt for each without an
 /// event.
-async fn look(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
+async fn recheck(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
     while let Some(key) = levels.take_due(Instant::now()) {
-        sender.send(Message::Look { key }).await?;
+        sender.send(Message::Recheck { key }).await?;
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ struct Inner {
     instance: String,
     sender: mpsc::Sender<Message>,
     lost: Arc<Lost>,
-    /// Last recorded wait of each key. A key that waits is looked at repeatedly, and the same wait
+    /// Last recorded wait of each key. A key that waits is handled repeatedly, and the same wait
     /// is not worth another entry.
     waits: Mutex<HashMap<ObjectId, (String, String)>>,
 }

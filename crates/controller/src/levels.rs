@@ -1,8 +1,8 @@
-//! Objects that are not at rest, and the times at which their keys are looked at even without an
+//! Objects that are not at rest, and the times at which their keys are rechecked even without an
 //! event.
 //!
 //! An event can be lost: with the last seconds of a server's data, or with a process that took it
-//! for known. So keys of objects that are not at rest are looked at again: when the feed is
+//! for known. So keys of objects that are not at rest are rechecked: when the feed is
 //! complete, and every [`LONGEST`] from then on. Objects at rest are not tracked.
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use crate::reconcile::Key;
 
-/// Longest time between two looks at a key, which are attempts without an event.
+/// Longest time between two rechecks of a key, which are attempts without an event.
 pub const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum random time by which a look comes earlier, drawn anew for each key and each look.
-/// Without it, all looks of one start would stay in step for ever.
+/// Maximum random time by which a recheck comes earlier, drawn anew for each key and each recheck.
+/// Without it, all rechecks of one start would stay in step for ever.
 const JITTER: Duration = Duration::from_secs(60);
 
 /// The objects of one feed that are not at rest. The caller passes the time, so tests need no
@@ -25,15 +25,15 @@ const JITTER: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
     objects: HashMap<ObjectId, Key>,
-    keys: HashMap<Key, Look>,
+    keys: HashMap<Key, Recheck>,
     times: BTreeSet<(Instant, Key)>,
     chance: RandomState,
-    looks: u64,
+    rechecks: u64,
 }
 
-/// Time of the next look at a key.
+/// Time of the next recheck of a key.
 #[derive(Debug)]
-struct Look {
+struct Recheck {
     /// Number of objects that the key is responsible for.
     objects: usize,
     at: Instant,
@@ -41,8 +41,8 @@ struct Look {
 
 impl Levels {
     /// Records the key that is responsible for an object, or `None` for an object that is at rest
-    /// or gone. With `is_first`, a key without objects so far is looked at at once, since its
-    /// events may have been long ago. Otherwise its first look comes after the normal time.
+    /// or gone. With `is_first`, a key without objects so far is rechecked at once, since its
+    /// events may have been long ago. Otherwise its first recheck comes after the normal time.
     pub(crate) fn set(&mut self, object: &ObjectId, key: Option<Key>, is_first: bool, now: Instant) {
         if self.objects.get(object) == key.as_ref() {
             return;
@@ -52,12 +52,12 @@ impl Levels {
         }
         let Some(key) = key else { return };
         self.objects.insert(object.clone(), key.clone());
-        if let Some(look) = self.keys.get_mut(&key) {
-            look.objects += 1;
+        if let Some(recheck) = self.keys.get_mut(&key) {
+            recheck.objects += 1;
             return;
         }
         let at = if is_first { now } else { self.next(&key, now) };
-        self.keys.insert(key.clone(), Look { objects: 1, at });
+        self.keys.insert(key.clone(), Recheck { objects: 1, at });
         self.times.insert((at, key));
     }
 
@@ -67,13 +67,13 @@ impl Levels {
         let next = self.next(&key, now);
         self.times.remove(&(at, key.clone()));
         self.times.insert((next, key.clone()));
-        if let Some(look) = self.keys.get_mut(&key) {
-            look.at = next;
+        if let Some(recheck) = self.keys.get_mut(&key) {
+            recheck.at = next;
         }
         Some(key)
     }
 
-    /// Returns the time at which the next key is due for a look.
+    /// Returns the time at which the next key is due for a recheck.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
     }
@@ -84,17 +84,18 @@ impl Levels {
     }
 
     fn release(&mut self, key: &Key) {
-        let Some(look) = self.keys.get_mut(key) else { return };
-        look.objects -= 1;
-        if look.objects == 0 {
-            self.times.remove(&(look.at, key.clone()));
+        let Some(recheck) = self.keys.get_mut(key) else { return };
+        recheck.objects -= 1;
+        if recheck.objects == 0 {
+            self.times.remove(&(recheck.at, key.clone()));
             self.keys.remove(key);
         }
     }
 
     fn next(&mut self, key: &Key, now: Instant) -> Instant {
-        self.looks = self.looks.wrapping_add(1);
-        let share = f64::from((self.chance.hash_one((key, self.looks)) >> 32) as u32) / f64::from(u32::MAX);
+        self.rechecks = self.rechecks.wrapping_add(1);
+        let share =
+            f64::from((self.chance.hash_one((key, self.rechecks)) >> 32) as u32) / f64::from(u32::MAX);
         now + LONGEST - JITTER.mul_f64(share)
     }
 }
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_at_rest_is_looked_at_within_its_time_and_again() {
+    fn what_is_not_at_rest_is_rechecked_within_its_time_and_again() {
         let (mut levels, begin) = (Levels::default(), Instant::now());
         levels.set(&object("left"), Some(object("left")), true, begin);
         levels.set(&object("new"), Some(object("new")), false, begin);
@@ -147,10 +148,10 @@ mod tests {
         assert_eq!(levels.next_time(), None);
     }
 
-    /// Thousands of objects found at one start must not all be looked at together five minutes
+    /// Thousands of objects found at one start must not all be rechecked together five minutes
     /// later.
     #[test]
-    fn looks_are_spread() {
+    fn rechecks_are_spread() {
         let (mut levels, begin) = (Levels::default(), Instant::now());
         for index in 0..1000 {
             let id = object(&index.to_string());

@@ -18,9 +18,9 @@
 //! - Work that is due later follows from the state of objects: [`Handler::schedule`] is called for
 //!   every object in the index, also after a restart.
 //! - An event can be lost. So keys of objects that are not at rest ([`Handler::sees_to`]) are
-//!   looked at again without using any cached state: when a service starts, when a feed starts
-//!   over, and every five minutes at the latest. A metric counts the changes that such looks find
-//!   without an event.
+//!   rechecked without using any cached state: when a service starts, when a feed starts over, and
+//!   every five minutes at the latest. A metric counts the changes that such rechecks find without
+//!   an event.
 //! - A process may die while it handles a key. The next process handles the interrupted keys last
 //!   and one at a time ([`Casualties`]). After three deaths in a row the handler is asked to set
 //!   the key aside.

@@ -86,8 +86,8 @@ impl Metrics {
             ),
             untold: registry.register(
                 "untold_changes",
-                "Looks at unfinished objects without a request, which wrote a change that no event reported within ten \
-                 seconds",
+                "Rechecks of unfinished objects without a request, which wrote a change that no event reported within \
+                 ten seconds",
                 by_service,
                 Family::default(),
             ),

@@ -13,7 +13,8 @@ use crate::reconcile::Key;
 /// Total number of places, as a multiple of a namespace's share. While keys of some namespaces wait
 /// for slow registries or silent Targets, other namespaces still have places.
 const SHARES: usize = 8;
-/// Shortest pause after a conflict. Another writer was faster, and a new look is likely to succeed.
+/// Shortest pause after a conflict. Another writer was faster, and a new attempt is likely to
+/// succeed.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 /// A failing key is retried from memory. Its event comes back this much later than the retry, in
 /// case the process has died meanwhile.
@@ -21,7 +22,8 @@ const REDELIVERY_MARGIN: Duration = Duration::from_secs(20);
 /// Shortest interval between redeliveries of events of failing keys, all together. The bus delivers
 /// returned events before new ones, so a faster stream of them would keep all other events away.
 const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
-/// A look (an attempt without an event) is skipped if the key has another attempt within this time.
+/// A recheck (an attempt without an event) is skipped if the key has another attempt within this
+/// time.
 const SOON: Duration = Duration::from_secs(60);
 /// One of this many attempts goes to a failed key, even while other keys are ready.
 const FAILED_TURN: u32 = 4;
@@ -90,12 +92,12 @@ struct Entry<T> {
     tried: KnownVersions,
     failures: u32,
     timer: Option<Instant>,
-    /// The key was woken while it was being handled, perhaps after the handler looked for the
-    /// cause.
+    /// The key was woken while it was being handled. The handler may have read the changed state
+    /// before the change, so the key is handled once more.
     is_woken: bool,
     /// The next attempt must not use cached state.
     reads_anew: bool,
-    /// True if a look is the only reason for the next attempt, which no event asked for.
+    /// True if a recheck is the only reason for the next attempt, which no event asked for.
     is_unasked: bool,
     /// Versions that earlier parts of an attempt have read and written, if it runs in parts.
     known_so_far: KnownVersions,
@@ -373,9 +375,9 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Requests a look at the key that ignores cached state: with the next attempt if one is due
+    /// Requests a recheck of the key that ignores cached state: with the next attempt if one is due
     /// soon, or else now. Keeps the key's timer.
-    pub(crate) fn look(&mut self, key: &Key, now: Instant) {
+    pub(crate) fn recheck(&mut self, key: &Key, now: Instant) {
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         entry.reads_anew = true;
@@ -503,7 +505,7 @@ impl<T: Clone> Queue<T> {
                 if is_woken {
                     self.make_ready(key);
                 } else if reads_anew {
-                    self.look(key, now);
+                    self.recheck(key, now);
                 }
             }
             AttemptEnd::Requeued => {}

@@ -40,7 +40,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Returns the key that is responsible for an object which is not at rest: its job runs, it is
     /// being deleted, or it waits for something. `None` for an object at rest.
     ///
-    /// The controller looks at such a key even without an event, with
+    /// The controller rechecks such a key even without an event, with
     /// [`ReconcileRequest::reads_anew`]: once the feed is complete, and then every five minutes at
     /// the latest, as long as the key is responsible for an object.
     fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
@@ -93,7 +93,7 @@ pub struct ReconcileRequest<'a> {
     /// Objects with events since the last reconciliation of the key, and the states that those
     /// events showed.
     pub changed: &'a [(ObjectId, Sight)],
-    /// The key is looked at because it has not come to rest. The handler must not use state that it
+    /// The key is rechecked because it has not come to rest. The handler must not use state that it
     /// keeps in memory.
     pub reads_anew: bool,
     /// Requeues the key for changes that do not cause an event.

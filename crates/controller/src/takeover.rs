@@ -107,7 +107,7 @@ impl TakeoverArguments {
     }
 }
 
-/// Returns the leases of the other controllers that are fresh, for a look from outside.
+/// Returns the leases of the other controllers that are fresh, for checks from outside a service.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Look at the start of a service for admission webhooks that refuse its writes because no server
+//! Check at the start of a service for admission webhooks that refuse its writes because no server
 //! answers for them, such as those that Landscaper leaves behind.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cause::webhook_away;
 use crate::objects::Stored;
 
-/// Pause between two looks while a webhook does not answer.
+/// Pause between two checks while a webhook does not answer.
 const PAUSE: Duration = Duration::from_secs(10);
 /// Namespace of new objects in a service that works on all namespaces. Every cluster has it.
 const NAMESPACE: &str = "default";
@@ -60,7 +60,7 @@ impl Probe {
     }
 }
 
-/// Looks in the background whether the cluster accepts the writes of a service. While a webhook
+/// Checks in the background whether the cluster accepts the writes of a service. While a webhook
 /// does not answer, the process is not ready and says why.
 pub fn look_for_webhooks(
     client: &Client,
@@ -70,7 +70,7 @@ pub fn look_for_webhooks(
     end: CancellationToken,
 ) {
     let (client, namespace) = (client.clone(), namespaces.first().cloned());
-    // The service starts ready: until the answer, nothing speaks against it.
+    // The service starts ready, because no problem is known before the answer.
     let condition = health.condition("webhooks");
     condition.ready();
     tokio::spawn(end.run_until_cancelled_owned(async move {
@@ -97,7 +97,7 @@ pub fn look_for_webhooks(
 /// Returns the first webhook that does not answer.
 async fn first_problem(probes: &[Probe], client: &Client, namespace: Option<&String>) -> Option<String> {
     for Probe(write) in probes {
-        // Other answers show nothing about webhooks. A server that is away is told elsewhere.
+        // Other answers say nothing about webhooks. An unreachable server is reported elsewhere.
         if let Err(kube::Error::Api(status)) = write(client.clone(), namespace.cloned()).await
             && let Some(problem) = webhook_away(&status.message)
         {

@@ -124,7 +124,7 @@ impl Worker {
                 self.queue.schedule(&key, now + wait.unsigned_abs());
             }
             Message::Wake { key } => self.queue.wake(&key),
-            Message::Look { key } => self.queue.look(&key, now),
+            Message::Recheck { key } => self.queue.recheck(&key, now),
             Message::Event { key, object, sight, arrival } => {
                 self.deliveries.push(Arc::downgrade(&arrival.delivery));
                 self.findings.told(&key, &object, &sight);
@@ -230,10 +230,10 @@ impl Worker {
         }
     }
 
-    /// Counts and logs changes that looks have found although no event about them arrived.
+    /// Counts and logs changes that rechecks have found although no event about them arrived.
     fn tell_findings(&mut self) {
         for key in self.findings.take_untold(now()) {
-            tracing::warn!(%key, "a look found a change that no event reported");
+            tracing::warn!(%key, "a periodic check found a change that no event reported");
             self.controller.metrics.untold();
         }
     }

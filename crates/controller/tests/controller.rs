@@ -279,10 +279,10 @@ async fn unfinished_work_is_taken_up_at_start() {
     assert_eq!(bench.notes.count("done"), 0);
 }
 
-/// An object that is not at rest is looked at when a service starts, and again within five minutes,
-/// although all of its events were answered. Once it is at rest, the looks stop.
+/// An object that is not at rest is rechecked when a service starts, and again within five minutes,
+/// although all of its events were answered. Once it is at rest, the rechecks stop.
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_looked_at_again_and_what_rests_is_not() {
+async fn what_waits_is_rechecked_and_what_rests_is_not() {
     let mut bench = Bench::new().await;
     bench.publish("stuck", 1, &["waiting"]).await;
     bench.publish("idle", 1, &[]).await;
@@ -303,7 +303,7 @@ async fn what_waits_is_looked_at_again_and_what_rests_is_not() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         let waited = begin.elapsed();
-        assert!((200..=310).contains(&waited.as_secs()), "look {count} after {waited:?}");
+        assert!((200..=310).contains(&waited.as_secs()), "recheck {count} after {waited:?}");
     }
     bench.publish("stuck", 2, &[]).await;
     while bench.notes.count("stuck") < 5 {

@@ -25,7 +25,7 @@ use groundwork_controller::{
     ClusterArguments, ProcessContext, RunningService, ServiceArguments, ServiceError,
 };
 use groundwork_deploy::{
-    Deployer, DeployerService, Failure, Outcome, Registration, Removal, Round, Step, TargetSelectors,
+    Deployer, DeployerService, Failure, Registration, Removal, Round, RoundOutcome, Step, TargetSelectors,
     Targets, TokenRules,
 };
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
@@ -77,7 +77,7 @@ impl Deployer for Notes {
         std::fs::write(&path, text).map_err(|error| failed(&error))?;
         let exports = Map::from_iter([("path".to_owned(), json!(path.display().to_string()))]);
         Ok(Step {
-            outcome: Outcome::Done,
+            outcome: RoundOutcome::Done,
             provider_status: None,
             exports: Some(exports),
             warnings: Vec::new(),

@@ -20,7 +20,7 @@ use groundwork_lifecycle::waits::OWNED;
 use groundwork_lifecycle::{OperationError, Reason};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
+use crate::deployer::{Deployer, Failure, Removal, Round, RoundOutcome, Step, Warning};
 use crate::export_secret::{delete_export, export_name, export_of, write_export};
 use crate::missing_cluster::{ClusterName, cluster_name, is_vanished};
 use crate::narration;
@@ -271,15 +271,15 @@ impl DeployLoop {
     ) -> Result<RoundResult, ReconcileError> {
         tell(item, &step.warnings, objects).await;
         let phase = match step.outcome {
-            Outcome::Waiting(waiting) => {
+            RoundOutcome::Waiting(waiting) => {
                 tracing::debug!(item = %item.name_any(), what = waiting.what, "the item waits");
                 narration::tell_wait(scribe, item, &waiting.what);
                 let verdict = unfinished(Phase::Progressing, step.provider_status);
                 return Ok(RoundResult { verdict, waiting: Some(waiting) });
             }
-            Outcome::Done => Phase::Succeeded.into(),
-            Outcome::Phase(Some(phase)) => phase,
-            Outcome::Phase(None) => current_phase(item),
+            RoundOutcome::Done => Phase::Succeeded.into(),
+            RoundOutcome::Phase(Some(phase)) => phase,
+            RoundOutcome::Phase(None) => current_phase(item),
         };
         let exports = match &step.exports {
             Some(values) => match write_export(item, values, objects).await? {

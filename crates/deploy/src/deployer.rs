@@ -76,7 +76,7 @@ pub struct Round<'a> {
 /// Progress of an item.
 #[derive(Debug, Clone)]
 pub struct Step {
-    pub outcome: Outcome,
+    pub outcome: RoundOutcome,
     /// New value of `status.providerStatus`; `None` keeps the current one.
     pub provider_status: Option<AnyJson>,
     /// Exported values; `None` if the item exports nothing.
@@ -92,12 +92,12 @@ impl Step {
         provider_status: Option<AnyJson>,
         warnings: Vec<Warning>,
     ) -> Self {
-        Self { outcome: Outcome::Waiting(waiting.into()), provider_status, exports: None, warnings }
+        Self { outcome: RoundOutcome::Waiting(waiting.into()), provider_status, exports: None, warnings }
     }
 }
 
 #[derive(Debug, Clone)]
-pub enum Outcome {
+pub enum RoundOutcome {
     Done,
     /// Another round follows: when an awaited object has changed, as far as that can be watched, or
     /// after a pause.

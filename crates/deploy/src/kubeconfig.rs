@@ -95,7 +95,7 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// Returns a kubeconfig for the cluster of the current context with another user, who has this
-/// token; `None` without such a cluster. No other part of the original is in it.
+/// token; `None` without such a cluster. It contains no other part of the original kubeconfig.
 pub(crate) fn with_user(original: &Kubeconfig, user: &str, token: &str) -> Option<Value> {
     let current = original.current_context.as_ref()?;
     let named = original.contexts.iter().find(|context| context.name == *current)?;

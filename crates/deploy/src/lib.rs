@@ -32,7 +32,7 @@ mod waiting;
 mod watches;
 
 pub use deploy_loop::{DeployLoop, identity, with_last_error};
-pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
+pub use deployer::{Deployer, Failure, Removal, Round, RoundOutcome, Step, Warning};
 pub use drift::DriftChecks;
 pub use grants::GrantError;
 pub use issue::{ClusterUser, IssueError, Issued};

@@ -72,7 +72,7 @@ pub(crate) async fn is_vanished(
     let [sync] = &syncs[..] else {
         return Err(untold(format!(
             "namespace {namespace} has {} TargetSyncs, but exactly one is needed to look for the cluster; to delete \
-             the item without uninstalling, set the annotation {} at its root Installation",
+             the item without uninstalling, set the annotation {} on its root Installation",
             syncs.len(),
             annotation::DELETE_WITHOUT_UNINSTALL
         )));

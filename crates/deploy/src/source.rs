@@ -56,7 +56,7 @@ impl From<GrantError> for SourceError {
     }
 }
 
-/// Converts errors of Targets, whose texts do not fit a source.
+/// Converts the errors of a Target, because their texts would call the source a Target.
 impl From<TargetError> for SourceError {
     fn from(error: TargetError) -> Self {
         Self::Access(match error {
@@ -140,8 +140,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// As [`Source::shoots`]. A source without the kind Shoot is an error, because it does not
-    /// prove that this Shoot is gone.
+    /// Fails as [`Source::shoots`] does. A source without the kind Shoot is an error, because it
+    /// does not prove that this Shoot is gone.
     pub async fn has_shoot(&self, name: &str) -> Result<bool, SourceError> {
         let kind = shoot_kind(&self.cluster).await?;
         let found = self.cluster.get_of(&kind, &shoot(&self.namespace, name)).await?;

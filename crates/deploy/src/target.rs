@@ -146,7 +146,7 @@ impl Targets {
     ///
     /// # Errors
     ///
-    /// As [`Targets::cluster`], and the cluster refuses the user.
+    /// Fails as [`Targets::cluster`] does, and when the cluster refuses the user.
     pub async fn issue(
         &self,
         target: &Target,

@@ -30,7 +30,7 @@ const MOST_OF_ITEM: usize = 8;
 /// Time after which the server ends a watch. A round follows, because an event may have been
 /// missed.
 const LIFETIME: Duration = Duration::from_secs(120);
-/// Time after the end of its lifetime at which a watch without an end counts as a dead connection.
+/// Time after its lifetime at which a watch that has not ended counts as a dead connection.
 const OVERDUE: Duration = Duration::from_secs(10);
 
 /// The watches of the items of one deployer.

@@ -17,7 +17,8 @@ pub const OWNER_LABEL: &str = "config.porch.kpt.dev/packagevariantset";
 pub const FINALIZER: &str = "config.porch.kpt.dev/packagevariants";
 /// Annotation of a set: the generation in which the user confirms its deletions.
 const CONFIRM_DELETE: &str = "groundwork/confirm-delete";
-/// Number of deletions from which the loss of all children needs a confirmation.
+/// Smallest number of children whose deletion needs a confirmation if it leaves the set without any
+/// child.
 const GUARDED: usize = 5;
 
 /// Write to one child of a set.
@@ -205,8 +206,8 @@ fn owner(set: &PackageVariantSet, uid: String) -> OwnerReference {
 }
 
 /// Returns the update of a child, if it needs one. The set resets the spec, and restores an owner
-/// reference that was lost. Labels and annotations belong to users, so they stay, but for the pause
-/// that the set itself has written.
+/// reference that was lost. Labels and annotations belong to users, so they stay. The only
+/// exception is the pause that the set itself has written.
 fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) -> Option<Action> {
     let mut wanted = child.clone();
     wanted.spec = variant.spec.clone();

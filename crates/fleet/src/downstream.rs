@@ -29,8 +29,8 @@ pub struct Selection<'a> {
     /// Revisions of others that this variant adopts, including published ones that it does not
     /// update.
     pub adoptions: Vec<Adoption<'a>>,
-    /// Revisions to update, adopted ones in their state before the adoption: all Draft and Proposed
-    /// ones, or else the highest published one, or none.
+    /// Revisions to update: all Draft and Proposed ones, or else the highest published one, if
+    /// there is any. Adopted revisions are in their state before the adoption.
     pub targets: Vec<&'a PackageRevision>,
     /// Problems that prevent the variant from owning its package. No revision may be created while
     /// there are any.

@@ -160,9 +160,9 @@ pub fn resolve_upstream<'a>(
     Ok(resolved)
 }
 
-/// Returns the commit in the status of a variant, if the head of a branch has the same package
-/// there. The head moves with every package of the branch, and each move would write the status of
-/// all variants.
+/// Returns the commit in the status of a variant, if the head of the branch still has the same
+/// package. Every package of the branch moves the head, and each move would otherwise write the
+/// status of all variants.
 fn unchanged(variant: &PackageVariant, found: &PackageRevision) -> Option<String> {
     let before = variant.status.as_ref()?.upstream.as_ref()?;
     let own = self_lock(found).filter(|_| number(found) == UNNUMBERED)?;

@@ -6,8 +6,8 @@
 #[error("syntax error in pattern")]
 pub struct BadPattern;
 
-/// Reports whether the whole name matches. As in Go, a fault of the pattern behind the place where
-/// the result is decided may stay unnoticed.
+/// Reports whether the whole name matches. As in Go, the function may miss a fault in the part of
+/// the pattern behind the place that decides the result.
 ///
 /// # Errors
 ///

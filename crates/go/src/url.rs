@@ -25,7 +25,7 @@ pub struct User {
 
 /// The part of a URL that contains a text; it decides which characters are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum UrlPart {
     Path,
     User,
     Host,
@@ -34,16 +34,16 @@ enum Place {
     Fragment,
 }
 
-impl Place {
+impl UrlPart {
     fn allows(self, byte: u8) -> bool {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => true,
-            b'!' | b'(' | b')' | b'*' => matches!(self, Place::Host | Place::Zone | Place::Fragment),
-            b'\'' | b'[' | b']' | b'<' | b'>' | b'"' => matches!(self, Place::Host | Place::Zone),
-            b'$' | b'&' | b'+' | b',' | b';' | b'=' => self != Place::Query,
-            b':' => !matches!(self, Place::User | Place::Query),
-            b'/' | b'@' => matches!(self, Place::Path | Place::Fragment),
-            b'?' => self == Place::Fragment,
+            b'!' | b'(' | b')' | b'*' => matches!(self, UrlPart::Host | UrlPart::Zone | UrlPart::Fragment),
+            b'\'' | b'[' | b']' | b'<' | b'>' | b'"' => matches!(self, UrlPart::Host | UrlPart::Zone),
+            b'$' | b'&' | b'+' | b',' | b';' | b'=' => self != UrlPart::Query,
+            b':' => !matches!(self, UrlPart::User | UrlPart::Query),
+            b'/' | b'@' => matches!(self, UrlPart::Path | UrlPart::Fragment),
+            b'?' => self == UrlPart::Fragment,
             _ => false,
         }
     }
@@ -58,7 +58,7 @@ impl Url {
     pub fn parse(source: &[u8]) -> Result<Url, String> {
         let (body, fragment) = cut(source, b'#');
         let mut url = Url::without_fragment(body).map_err(|error| complaint(body, &error))?;
-        url.fragment = unescape(fragment, Place::Fragment).map_err(|error| complaint(source, &error))?;
+        url.fragment = unescape(fragment, UrlPart::Fragment).map_err(|error| complaint(source, &error))?;
         Ok(url)
     }
 
@@ -89,7 +89,7 @@ impl Url {
             path = &authority[end..];
             url.set_authority(&authority[..end])?;
         }
-        url.path = unescape(path, Place::Path)?;
+        url.path = unescape(path, UrlPart::Path)?;
         Ok(url)
     }
 
@@ -138,7 +138,7 @@ impl Url {
         }
         if !self.fragment.is_empty() {
             out.push(b'#');
-            escape(&mut out, &self.fragment, Place::Fragment);
+            escape(&mut out, &self.fragment, UrlPart::Fragment);
         }
         out
     }
@@ -152,12 +152,12 @@ impl Url {
             user.push(out);
             out.push(b'@');
         }
-        escape(out, &self.host, Place::Host);
+        escape(out, &self.host, UrlPart::Host);
         let mut path = Vec::new();
         if self.path == b"*" {
             path.push(b'*');
         } else {
-            escape(&mut path, &self.path, Place::Path);
+            escape(&mut path, &self.path, UrlPart::Path);
         }
         if !path.is_empty() && path[0] != b'/' && !self.host.is_empty() {
             out.push(b'/');
@@ -178,15 +178,15 @@ impl User {
         }
         let (name, password) = cut(source, b':');
         let has_password = source.contains(&b':');
-        let password = if has_password { Some(unescape(password, Place::User)) } else { None };
-        Ok(User { name: unescape(name, Place::User)?, password: password.transpose()? })
+        let password = if has_password { Some(unescape(password, UrlPart::User)) } else { None };
+        Ok(User { name: unescape(name, UrlPart::User)?, password: password.transpose()? })
     }
 
     fn push(&self, out: &mut Vec<u8>) {
-        escape(out, &self.name, Place::User);
+        escape(out, &self.name, UrlPart::User);
         if let Some(password) = &self.password {
             out.push(b':');
-            escape(out, password, Place::User);
+            escape(out, password, UrlPart::User);
         }
     }
 
@@ -244,7 +244,7 @@ fn parse_host(scheme: &str, host: &[u8]) -> Result<Vec<u8>, String> {
     };
     match colon {
         Some(colon) if !is_port(&host[colon..]) => Err(bad_port(&host[colon..])),
-        _ => unescape(host, Place::Host),
+        _ => unescape(host, UrlPart::Host),
     }
 }
 
@@ -259,8 +259,8 @@ fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
     }
     let inside = &host[1..close];
     let zone = text::find(inside, b"%25").unwrap_or(inside.len());
-    let mut address = unescape(&inside[..zone], Place::Host)?;
-    address.extend(unescape(&inside[zone..], Place::Zone)?);
+    let mut address = unescape(&inside[..zone], UrlPart::Host)?;
+    address.extend(unescape(&inside[zone..], UrlPart::Zone)?);
     let shown = text::lossy(&address).into_owned();
     let plain = shown.split('%').next().unwrap_or_default();
     match plain.parse::<IpAddr>() {
@@ -279,10 +279,10 @@ fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
 ///
 /// A broken escape.
 pub fn unescape_query(source: &[u8]) -> Result<Vec<u8>, String> {
-    unescape(source, Place::Query)
+    unescape(source, UrlPart::Query)
 }
 
-fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
+fn unescape(source: &[u8], place: UrlPart) -> Result<Vec<u8>, String> {
     let bad_escape = |at: usize| {
         let shown = &source[at..source.len().min(at + 3)];
         format!("invalid URL escape {}", text::quote(shown))
@@ -291,10 +291,10 @@ fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
     let mut at = 0;
     while let Some(&byte) = source.get(at) {
         if byte != b'%' {
-            if matches!(place, Place::Host | Place::Zone) && byte < 0x80 && !place.allows(byte) {
+            if matches!(place, UrlPart::Host | UrlPart::Zone) && byte < 0x80 && !place.allows(byte) {
                 return Err(format!("invalid character {} in host name", text::quote(&[byte])));
             }
-            out.push(if byte == b'+' && place == Place::Query { b' ' } else { byte });
+            out.push(if byte == b'+' && place == UrlPart::Query { b' ' } else { byte });
             at += 1;
             continue;
         }
@@ -303,9 +303,9 @@ fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
         let value = (high << 4 | low) as u8;
         let is_percent = value == b'%' && source[at..].starts_with(b"%25");
         let forbidden = match place {
-            Place::Host => high < 8 && !is_percent,
-            Place::Zone => !is_percent && value != b' ' && !Place::Host.allows(value),
-            Place::Path | Place::User | Place::Query | Place::Fragment => false,
+            UrlPart::Host => high < 8 && !is_percent,
+            UrlPart::Zone => !is_percent && value != b' ' && !UrlPart::Host.allows(value),
+            UrlPart::Path | UrlPart::User | UrlPart::Query | UrlPart::Fragment => false,
         };
         if forbidden {
             return Err(bad_escape(at));
@@ -316,7 +316,7 @@ fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-fn escape(out: &mut Vec<u8>, source: &[u8], place: Place) {
+fn escape(out: &mut Vec<u8>, source: &[u8], place: UrlPart) {
     for &byte in source {
         if place.allows(byte) {
             out.push(byte);

@@ -28,13 +28,13 @@ pub struct Error {
     kind: ErrorKind,
     template: String,
     line: usize,
-    place: Option<Place>,
+    place: Option<ErrorPosition>,
     message: String,
 }
 
 /// Details of the place of an execution error, besides its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ErrorPosition {
     column: usize,
     executing: String,
     source: String,
@@ -64,7 +64,7 @@ impl Error {
         source: String,
         message: String,
     ) -> Error {
-        let place = Some(Place { column, executing, source });
+        let place = Some(ErrorPosition { column, executing, source });
         Error { kind, template: template.to_string(), line, place, message }
     }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Error {
         match &self.place {
             None if *line == 0 => write!(f, "template: {message}"),
             None => write!(f, "template: {template}:{line}: {message}"),
-            Some(Place { column, executing, source }) => {
+            Some(ErrorPosition { column, executing, source }) => {
                 let executing = crate::text::quote(executing.as_bytes());
                 write!(
                     f,

@@ -78,7 +78,8 @@ impl Program {
     }
 }
 
-/// A parsed source: its own body, and its definitions with the mark whether each is empty.
+/// A parsed source: its own body, and its definitions each with a flag that tells whether it is
+/// empty.
 struct Source {
     own: Body,
     definitions: Vec<(Str, Body, bool)>,

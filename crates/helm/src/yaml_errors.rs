@@ -36,7 +36,7 @@ enum Finder {
 
 /// Returns the error in the words of the Go tools.
 pub(crate) fn words(text: &str, error: &Error) -> String {
-    let place = Place::new(text, error.position());
+    let place = FaultPosition::new(text, error.position());
     if let Some(number) = place.not_finite(error.message()) {
         return format!("{PREFIX}json: unsupported value: {number}");
     }
@@ -50,7 +50,7 @@ pub(crate) fn words(text: &str, error: &Error) -> String {
 }
 
 /// The place in a text at which reading failed.
-struct Place<'t> {
+struct FaultPosition<'t> {
     text: &'t str,
     /// Line, from 1.
     line: usize,
@@ -58,14 +58,14 @@ struct Place<'t> {
     behind: &'t str,
 }
 
-impl<'t> Place<'t> {
-    fn new(text: &'t str, Position { line, column }: Position) -> Place<'t> {
+impl<'t> FaultPosition<'t> {
+    fn new(text: &'t str, Position { line, column }: Position) -> FaultPosition<'t> {
         let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum::<usize>();
         let inside = text[start..].char_indices().nth(column - 1).map_or(text.len() - start, |(at, _)| at);
         let (before, behind) = text.split_at(start + inside);
         // Go's reader counts more characters as line breaks than ours does.
         let line = line + before.matches(['\u{85}', '\u{2028}', '\u{2029}']).count();
-        Place { text, line, before, behind }
+        FaultPosition { text, line, before, behind }
     }
 
     /// Returns a number that JSON lacks, such as infinity.

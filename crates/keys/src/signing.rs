@@ -89,7 +89,7 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// As [`PrivateKey::parse`], and keys with which the library cannot sign.
+    /// Fails as [`PrivateKey::parse`] does, and for keys with which the library cannot sign.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         PrivateKey::parse(text)?;
         let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("private key"))?;

@@ -15,7 +15,7 @@ const LIMITS: Limits = Limits { values: 50_000, depth: 100 };
 /// Fields of a Kptfile that PackageRevisions show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Description {
-    /// Upstream lock; `None` also if it names no location in git.
+    /// Upstream lock; `None` if it names no location in git.
     pub upstream_lock: Option<Locator>,
     pub readiness_gates: Vec<ReadinessGate>,
     pub conditions: Vec<PackageCondition>,

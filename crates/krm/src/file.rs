@@ -35,7 +35,7 @@ pub struct Document {
     before: String,
 }
 
-/// Returns the message about a file of a package that cannot be parsed, with the way out for files
+/// Returns the message about a file of a package that cannot be parsed, with the remedy for files
 /// that only look like YAML, such as the templates of a Helm chart.
 pub(crate) fn unreadable(path: &str, error: &ReadError) -> String {
     let way_out = match crate::package::is_kptfile(path) {
@@ -66,7 +66,7 @@ impl File {
     /// Parses all documents of a text within the given limits.
     ///
     /// # Errors
-    /// Like [`Self::read`], and if the values are too many or too deeply nested.
+    /// Fails as [`Self::read`] does, and if the values are too many or too deeply nested.
     pub fn read_within(text: &str, limits: Limits) -> Result<Self, ReadError> {
         let mut limits = limits;
         let has_crlf = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();

@@ -110,8 +110,7 @@ pub struct Versions<'a> {
     pub updated: &'a Package,
     pub local: &'a Package,
     /// Content that the store itself made at the last clone or upgrade, after the functions had
-    /// run. A file or object that is still the same was not changed by anybody
-    /// (`packagevariants.md` 7.4).
+    /// run. A file or object that still equals it has no local changes (`packagevariants.md` 7.4).
     pub made: Option<&'a Package>,
 }
 
@@ -306,7 +305,8 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Reports whether local files are those of the upstream, or those that the store made of them.
+    /// Reports whether local files are those of the upstream, or those that the store made from
+    /// them.
     fn is_untouched(&self, paths: &[&str]) -> bool {
         let is_same = |tree: &Package, path: &str| compare::is_same(tree, self.trees.local, &[path]);
         paths.iter().all(|path| {
@@ -341,7 +341,8 @@ impl<'a> Merge<'a> {
         for path in whole {
             let [original, updated, local] = self.trees.texts(path);
             let made = self.made.and_then(|made| made.get(path)).map(String::as_str);
-            // A file that functions have written is as good as the original, once that changes.
+            // A file that functions have written counts as unchanged, so a change of the original
+            // wins.
             let is_made = made.is_some() && made == local && original != updated;
             let original = if is_made { local } else { original };
             if let Some(text) = whole_file([original, updated, local]) {

@@ -21,7 +21,7 @@ pub trait Cluster {
     fn list(&self, api_version: &str, kind: &str) -> Listed<'_>;
 }
 
-/// Result of a list.
+/// Result of listing the objects of a kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Listed<'a> {
     Objects(Vec<&'a Value>),

@@ -169,8 +169,7 @@ pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool,
     }
 }
 
-/// Returns the condition that shows the reason for a deployer's wait and the time since when it
-/// lasts.
+/// Returns the condition that shows why a deployer waits, and since when.
 pub(crate) fn waiting_of(item: &DeployItem) -> Option<&Condition> {
     let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
     conditions

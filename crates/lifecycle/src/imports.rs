@@ -349,8 +349,8 @@ fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Read, S
     Ok(Read { value, changed })
 }
 
-/// Reports whether the value of an entry is another than its text. Maps and lists are meant as
-/// YAML, and so is a text in quotes.
+/// Reports whether YAML reads an entry as something other than its text. Maps and lists are meant
+/// as YAML, and so is a text in quotes.
 fn reads_differently(value: &Value, text: &str) -> bool {
     let text = text.trim();
     match value {

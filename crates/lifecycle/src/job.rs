@@ -60,7 +60,7 @@ pub struct Inputs<'a> {
     /// Scope that contains the Installation; [`ROOT_SCOPE`] for a root.
     pub scope: &'a str,
     /// States that executions have stored in earlier jobs; absent before the caller has read them,
-    /// see [`Outcome::unread_states`].
+    /// see [`JobOutcome::unread_states`].
     pub states: Option<&'a States>,
     /// Cache of loaded blueprints.
     pub cache: Option<&'a dyn BlueprintCache>,
@@ -89,7 +89,7 @@ impl std::fmt::Debug for Inputs<'_> {
 
 /// Findings of a job, and the objects that it would write.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome {
+pub struct JobOutcome {
     /// Results of the overwrite rules; absent if no overwrites apply.
     pub overwrites: Option<OverwriteReport>,
     /// Original and effective reference of the Installation; absent if it names no component, or
@@ -138,7 +138,7 @@ pub struct ExportOutcome {
     pub origins: Origins,
     /// All states that executions store.
     pub states: States,
-    /// States to read before the exports can be rendered; see [`Outcome::unread_states`].
+    /// States to read before the exports can be rendered; see [`JobOutcome::unread_states`].
     pub unread_states: Vec<String>,
     pub error: Option<JobError>,
     pub warnings: Vec<Warning>,
@@ -197,15 +197,15 @@ const EXPORT: &str = "handlePhaseCompleting";
 /// Runs a job up to the objects that it creates.
 ///
 /// Always returns an outcome: an error is part of it, beside the findings made before the error.
-pub fn render(inputs: &Inputs<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
+pub fn render(inputs: &Inputs<'_>) -> JobOutcome {
+    let mut outcome = JobOutcome::default();
     if let Err(error) = run(inputs, &mut outcome) {
         outcome.error = Some(error);
     }
     outcome
 }
 
-fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
+fn run(inputs: &Inputs<'_>, outcome: &mut JobOutcome) -> Result<(), JobError> {
     let material = Material::gather(inputs, outcome)?;
     match inputs.states {
         Some(states) => outcome.states = states.clone(),
@@ -271,7 +271,7 @@ fn run_exports(
     outcome: &mut ExportOutcome,
 ) -> Result<(), JobError> {
     // Warnings of this second pass are dropped: the first rendering has reported them.
-    let mut rendering = Outcome::default();
+    let mut rendering = JobOutcome::default();
     let material = Material::gather(inputs, &mut rendering)?;
     match inputs.states {
         Some(states) => outcome.states = states.clone(),
@@ -349,7 +349,7 @@ struct Material {
 }
 
 impl Material {
-    fn gather(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Self, JobError> {
+    fn gather(inputs: &Inputs<'_>, outcome: &mut JobOutcome) -> Result<Self, JobError> {
         let selection = begin(inputs, outcome)?;
         if let (Some(check), Some(selection)) = (inputs.signatures, &selection) {
             signature::verify(check, inputs, selection, inputs.repositories)?;
@@ -425,7 +425,7 @@ impl Material {
 }
 
 /// Runs the steps of a job that come before the first lookup of a component.
-fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
+fn begin(inputs: &Inputs<'_>, outcome: &mut JobOutcome) -> Result<Option<Selection>, JobError> {
     let violations = validate_as(inputs.installation, inputs.scope == ROOT_SCOPE);
     if !violations.is_empty() {
         return Err(
@@ -444,7 +444,7 @@ fn visible_components(selection: &Selection, versions: &[ComponentVersion]) -> C
 fn load_imports(
     inputs: &Inputs<'_>,
     blueprint: &Blueprint,
-    outcome: &mut Outcome,
+    outcome: &mut JobOutcome,
 ) -> Result<Supplied, JobError> {
     let mut given = inputs.offline.map_or(BTreeMap::new(), |offline| offline.given.clone());
     let is_imported = |name: &str| {
@@ -503,7 +503,7 @@ fn imports_invalid(message: String) -> ConditionUpdate {
 }
 
 /// Records the conditions that show the progress of rendering (`installations.md` 9).
-fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
+fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut JobOutcome) {
     let imports_valid =
         || condition("ValidateImports", true, "ImportsValid", "Imports successfully validated".to_owned());
     let update = match rendered {
@@ -570,7 +570,7 @@ fn imports_error(reason: &str, error: &RenderError) -> JobError {
 
 /// Records the condition about overwrites before any later step can fail, so that a failed job
 /// keeps it.
-fn record_overwrites(report: OverwriteReport, outcome: &mut Outcome) {
+fn record_overwrites(report: OverwriteReport, outcome: &mut JobOutcome) {
     let condition = OverwriteCondition::from(&report.substitution);
     let update =
         ConditionUpdate::new(OVERWRITE_CONDITION, condition.status, condition.reason, condition.message);

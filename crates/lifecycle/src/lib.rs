@@ -4,7 +4,7 @@
 //! ```text
 //! Inputs (Installation, Context, overwrites, imported objects, repositories)
 //!    └─ prepare: validate, effective reference, component, blueprint, component closure
-//!         └─ load imports ── render ──> Outcome: conditions, error, Execution, DeployItems
+//!         └─ load imports ── render ──> JobOutcome: conditions, error, Execution, DeployItems
 //! ```
 //!
 //! The crate does no I/O: callers read the objects that an Installation names before the call, and
@@ -46,7 +46,7 @@ pub use gaps::TOPICS;
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
 pub use item_types::{TypeChange, refused_types};
 pub use job::{
-    BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, Offline, Outcome,
+    BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, JobOutcome, Offline,
     OverwriteChange, OverwriteReport, Resolution, SignatureCheck, SignaturePolicy, Subject, Warning, export,
     findings, render, resolve, signature_secrets,
 };

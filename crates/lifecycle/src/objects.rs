@@ -94,8 +94,8 @@ pub fn assumed_context(installation: &Installation) -> Option<Context> {
 
 /// Returns one DeployItem for every template of an Execution.
 ///
-/// Their names depend on the UID of the Execution. An Execution offline has no UID, so its items
-/// end in other characters than those in a cluster.
+/// Their names depend on the UID of the Execution. An Execution outside a cluster has no UID, so
+/// the names of its items end in other characters than in a cluster.
 pub fn deploy_items(execution: &Execution) -> Vec<DeployItem> {
     let templates = execution.spec.templates().unwrap_or_default();
     templates.iter().map(|template| deploy_item(execution, template)).collect()

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Defines each reason once, beside its text in objects.
+/// Defines each reason once, together with the text that objects show for it.
 macro_rules! reasons {
     ($($name:ident $text:literal,)*) => {
         /// Reason for the failure of an operation, or for its wait.

@@ -3,7 +3,7 @@
 
 use groundwork_blueprint::Origin;
 
-use crate::job::Outcome;
+use crate::job::JobOutcome;
 
 /// Largest number of sentences, to bound the journal. Further items are only counted.
 const MOST: usize = 50;
@@ -37,7 +37,7 @@ pub fn parts(sentence: &str) -> Option<(&str, &str)> {
 
 /// Returns one sentence for each nested Installation and deploy item, in this order, at most
 /// [`MOST`]. A last sentence counts the rest.
-pub(crate) fn sentences(outcome: &Outcome) -> Vec<String> {
+pub(crate) fn sentences(outcome: &JobOutcome) -> Vec<String> {
     let children =
         outcome.children.iter().map(|child| (Made::NestedInstallation, &*child.template, &child.origin));
     let templates = outcome.execution.as_ref().and_then(|execution| execution.spec.templates().ok());

@@ -6,7 +6,7 @@ use groundwork_blueprint::{Exports, States, other_value};
 use groundwork_lifecycle::deployer::MOCK_TYPE;
 use groundwork_lifecycle::machine::Phase;
 use groundwork_lifecycle::{
-    DataKind, Inputs, Outcome, ROOT_SCOPE, ScopedObject, Taken, TypeChange, assumed_context, deploy_items,
+    DataKind, Inputs, JobOutcome, ROOT_SCOPE, ScopedObject, Taken, TypeChange, assumed_context, deploy_items,
     export, export_objects, export_values, import_copies, item_exports, may_publish, refused_types, render,
     scope_name, state_of, state_secret_name,
 };
@@ -99,7 +99,7 @@ impl<'a> Walks<'a> {
     }
 }
 
-/// Runner of roots' jobs on one landscape, one after the other.
+/// Runs the jobs of root Installations on one landscape, one after the other.
 pub(crate) struct Walk<'a> {
     common: &'a Walks<'a>,
     landscape: &'a Landscape,
@@ -109,7 +109,7 @@ pub(crate) struct Walk<'a> {
 }
 
 /// Position of an Installation in the tree.
-struct Place {
+struct TreePosition {
     installation: Installation,
     is_named: bool,
     path: Vec<String>,
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(crate) fn root(&mut self, root: &Installation) -> Node {
-        self.visit(Place {
+        self.visit(TreePosition {
             installation: root.clone(),
             is_named: true,
             path: vec![root.name_any()],
@@ -131,8 +131,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn visit(&mut self, place: Place) -> Node {
-        let Place { installation, is_named, path, scope } = place;
+    fn visit(&mut self, place: TreePosition) -> Node {
+        let TreePosition { installation, is_named, path, scope } = place;
         let waits_for = self.world.unknown_import(&installation, &scope);
         let mut node = Node {
             is_named,
@@ -187,7 +187,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Places a nested Installation under its existing or future name.
-    fn child(&self, node: &Node, parent: &Key, template: &str, mut installation: Installation) -> Place {
+    fn child(
+        &self,
+        node: &Node,
+        parent: &Key,
+        template: &str,
+        mut installation: Installation,
+    ) -> TreePosition {
         let present = self.common.below.children(parent).iter().find(|child| {
             child.annotations().get(annotation::SUBINSTALLATION_NAME).is_some_and(|of| of == template)
         });
@@ -198,7 +204,7 @@ impl<'a> Walk<'a> {
         let is_named = node.is_named && node.installation.metadata.uid.is_some();
         let path = node.path.iter().cloned().chain([template.to_owned()]).collect();
         let (namespace, name) = parent;
-        Place { installation, is_named, path, scope: scope_name(namespace, name) }
+        TreePosition { installation, is_named, path, scope: scope_name(namespace, name) }
     }
 
     /// Names the items of an existing Execution by its UID.
@@ -224,7 +230,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    fn render(&self, node: &mut Node) -> Outcome {
+    fn render(&self, node: &mut Node) -> JobOutcome {
         let first = self.with_inputs(node, None, render);
         if first.unread_states.is_empty() {
             return first;

@@ -12,8 +12,8 @@ use tempfile::NamedTempFile;
 use crate::blobs::LARGEST_BLOB;
 use crate::digest::{Digest, Verified};
 
-/// A content may take at most one part in this many of the space, so that it does not evict all
-/// others.
+/// Divisor of the space: a single content that is larger than this part of it is not cached, so
+/// that it does not evict all others.
 const LARGEST_SHARE: u64 = 4;
 
 /// Folder with cached contents. Clones share it.

@@ -63,14 +63,14 @@ pub(crate) struct OciRepository {
 }
 
 /// One repository of a registry.
-struct Place<'a> {
+struct RemoteRepository<'a> {
     client: &'a Client,
     repository: String,
     /// Manifest that a tag led to, so that it is not fetched again by its digest.
     known: Option<(Digest, Vec<u8>)>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RemoteRepository<'a> {
     /// Refuses an invalid repository name, which could change the address.
     fn new(client: &'a Client, repository: String) -> Result<Self, RepositoryError> {
         let is_letter =
@@ -134,7 +134,7 @@ fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.len() <= 128 && text.bytes().all(is_letter)
 }
 
-impl Blobs for Place<'_> {
+impl Blobs for RemoteRepository<'_> {
     fn address(&self, digest: &Digest) -> String {
         format!("{}/{}@{digest}", self.client.host(), self.repository)
     }
@@ -174,8 +174,11 @@ impl Blobs for Place<'_> {
 }
 
 impl OciRepository {
-    fn place(&self, name: &str) -> Result<Place<'_>, RepositoryError> {
-        Place::new(&self.client, self.client.below(&artifact::repository_path(&self.context, name)?))
+    fn place(&self, name: &str) -> Result<RemoteRepository<'_>, RepositoryError> {
+        RemoteRepository::new(
+            &self.client,
+            self.client.below(&artifact::repository_path(&self.context, name)?),
+        )
     }
 
     /// Returns the client for an artifact or blob, and its name at that host.
@@ -199,13 +202,16 @@ fn fetch_artifact(client: &Client, reference: &str) -> Result<Blob, RepositoryEr
 }
 
 /// Returns the repository of an artifact, and the digest of its manifest or index.
-fn find_artifact<'a>(client: &'a Client, reference: &str) -> Result<(Place<'a>, Digest), RepositoryError> {
+fn find_artifact<'a>(
+    client: &'a Client,
+    reference: &str,
+) -> Result<(RemoteRepository<'a>, Digest), RepositoryError> {
     let (tagged, digest) = match reference.split_once('@') {
         Some((tagged, digest)) => (tagged, Some(digest)),
         None => (reference, None),
     };
     let (repository, tag) = tagged.split_once(':').unwrap_or((tagged, "latest"));
-    let mut place = Place::new(client, repository.to_owned())?;
+    let mut place = RemoteRepository::new(client, repository.to_owned())?;
     let digest = match digest {
         Some(text) => Digest::parse(text)
             .ok_or_else(|| malformed(place.tagged(tag), &format!("{text:?} is not a sha256 digest")))?,
@@ -240,7 +246,7 @@ impl Repository for OciRepository {
             Access::Outside(_) => Err(RepositoryError::Elsewhere { address: access.to_string() }),
             Access::Layer { repository, digest, .. } => {
                 let (client, name) = self.client_of(repository)?;
-                let place = Place::new(&client, name)?;
+                let place = RemoteRepository::new(&client, name)?;
                 let problem = || malformed(repository.clone(), &format!("{digest:?} is not a sha256 digest"));
                 blobs::blob(&place, &Digest::parse(digest).ok_or_else(problem)?, LARGEST_BLOB)
             }

@@ -31,7 +31,7 @@ use crate::digest::Verified;
 use crate::map::Registry;
 use crate::oci::{Allowance, Client, Consumer, Keyring, NetworkOptions, Reach};
 use crate::tree::{Tree, malformed};
-use permissions::{Kind, Place};
+use permissions::{ContentAddress, Kind};
 
 pub(crate) use permissions::{Permission, Permissions};
 
@@ -115,7 +115,12 @@ impl Fetcher {
     }
 
     /// Returns the entry that permits a place. `address` is its name in messages.
-    fn permission(&self, kind: Kind, place: &Place, address: &str) -> Result<&Permission, RepositoryError> {
+    fn permission(
+        &self,
+        kind: Kind,
+        place: &ContentAddress,
+        address: &str,
+    ) -> Result<&Permission, RepositoryError> {
         self.permissions.find(kind, place).ok_or_else(|| RepositoryError::NotPermitted {
             address: address.to_owned(),
             type_name: kind.name().to_owned(),

@@ -21,15 +21,15 @@ pub struct WorkerArguments {
     /// Memory in MiB that the work on one object or call may take.
     #[arg(long, env = "GROUNDWORK_WORKER_MEMORY", default_value_t = MEMORY, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     pub worker_memory: u64,
-    /// Memory in MiB that the work on all objects and calls may take together; where it is more,
-    /// the work that takes most of it ends.
+    /// Memory in MiB that the work on all objects and calls may take together; above it, the work
+    /// that takes the most is ended.
     #[arg(long, env = "GROUNDWORK_WORKER_MEMORY_TOTAL", default_value_t = MEMORY_TOTAL, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     pub worker_memory_total: u64,
     /// Processor time in seconds that the work on one object or call may take.
     #[arg(long, env = "GROUNDWORK_WORKER_CPU_SECONDS", default_value_t = CPU_SECONDS, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub worker_cpu_seconds: u64,
-    /// The program of workers; that of this process if none is given. For tests, whose own program
-    /// is none of a service.
+    /// Program that workers run; by default that of this process. For tests, whose own program is
+    /// not a service.
     #[arg(skip)]
     pub worker_program: Option<&'static str>,
 }

@@ -25,7 +25,7 @@ const ARGUMENT: &str = "sandbox-command";
 /// Limits of [`evaluate`]; they exist only in the worker of a command.
 static LIMITS: OnceLock<Limits> = OnceLock::new();
 
-/// Arguments of a command, and the side on which this process is.
+/// Arguments of a command, and whether this process is its worker.
 #[derive(Debug)]
 pub struct Invocation {
     arguments: Vec<OsString>,

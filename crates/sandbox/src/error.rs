@@ -37,8 +37,8 @@ pub enum WorkError {
         "the work failed because of a bug in Groundwork at {place}; report it with the input of the work"
     )]
     Panicked { place: String },
-    /// A signal ended the process that none of the limits sends: from the kernel, or from another
-    /// process.
+    /// A signal from the kernel or another process ended the worker. None of the limits sends this
+    /// signal.
     #[error(
         "the worker process ended ({how}); if the container ran out of memory, give it more, or reduce the work"
     )]

@@ -98,7 +98,7 @@ impl Limits {
     }
 }
 
-/// Changed limits. Dropping this restores the limits before.
+/// Changed limits. Dropping this restores the former limits.
 #[derive(Debug)]
 pub(crate) struct Changed([Rlimit; 2]);
 

@@ -11,7 +11,7 @@
 //!
 //! A worker is the program of the service itself, started with [`enter`] as the first call of its
 //! `main`. It has an empty environment, one socket to the service, and no right to open anything
-//! else. During its work it asks the service for whatever it needs; credentials, network and
+//! else. During its work it asks the service for the data that it needs; credentials, network and
 //! network caches stay with the service. One worker does one piece of work at a time. A worker that
 //! exceeds a limit, dies, or loses its caller is killed and replaced, and its end is a
 //! [`WorkError`] of that piece of work alone.

@@ -156,7 +156,7 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// As [`Document::read_all`], and a text with more than one document.
+    /// Fails as [`Document::read_all`] does, and for a text with more than one document.
     pub fn read(text: &str, source: &str, limits: &Limits) -> Result<Self, Error> {
         let mut documents = Self::read_all(text, source, limits)?;
         match (documents.pop(), documents.is_empty()) {
@@ -285,8 +285,9 @@ impl Engine {
         &self.settings.limits
     }
 
-    /// Runs the whole pipeline: the stubs, given nearest first, from the far end, and then the
-    /// template (`spiff.md` 1.2). Bindings without a name are ignored.
+    /// Runs the whole pipeline (`spiff.md` 1.2): first the stubs, from the farthest to the nearest,
+    /// then the template. The list of stubs begins with the nearest. Bindings without a name are
+    /// ignored.
     ///
     /// # Errors
     ///
@@ -305,7 +306,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::cascade`], for the first document that fails.
+    /// Fails as [`Engine::cascade`] does, with the error of the first document that fails.
     pub fn cascade_stream(
         &self,
         templates: &[Document],

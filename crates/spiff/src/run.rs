@@ -597,8 +597,8 @@ fn has_closures(value: &Value) -> bool {
     }
 }
 
-/// Converts a reading to the result of the reference; `prefix` writes its first steps, as many as
-/// given.
+/// Converts a reading to the result of the reference; `prefix` formats the given number of its
+/// first steps.
 pub(crate) fn reading_to_eval(reading: Reading, prefix: impl Fn(usize) -> String) -> Eval {
     match reading {
         Reading::Found(value, key_name) => {

@@ -317,7 +317,7 @@ fn min(caller: &mut dyn Caller, given: &Given) -> Answer {
     extreme(caller, given, Ordering::Less)
 }
 
-/// Returns the first element that no other one exceeds in a direction.
+/// Returns the first element that no other element exceeds in the given direction.
 fn extreme(caller: &mut dyn Caller, given: &Given, wanted: Ordering) -> Answer {
     let key = match given.named.as_slice() {
         [] => None,

@@ -5,7 +5,7 @@ const MOST_MESSAGE: usize = 4 << 10;
 
 /// Position in a script, counted from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Fault(Box<Content>);
 struct Content {
     message: String,
     /// Innermost place in the script.
-    place: Option<Place>,
+    place: Option<Position>,
     is_limit: bool,
 }
 
@@ -27,7 +27,7 @@ impl Fault {
         Self(Box::new(Content { message: message.into(), place: None, is_limit: false }))
     }
 
-    pub(crate) fn at(place: Place, message: impl Into<String>) -> Self {
+    pub(crate) fn at(place: Position, message: impl Into<String>) -> Self {
         Self::new(message).within(place)
     }
 
@@ -38,7 +38,7 @@ impl Fault {
 
     /// Adds a place to a fault without one.
     #[must_use]
-    pub(crate) fn within(mut self, place: Place) -> Self {
+    pub(crate) fn within(mut self, place: Position) -> Self {
         self.0.place.get_or_insert(place);
         self
     }
@@ -62,7 +62,7 @@ impl Fault {
         let end = message.floor_char_boundary(MOST_MESSAGE);
         let message = message.get(..end).unwrap_or_default();
         match self.0.place {
-            Some(Place { line, column }) => format!("{script}:{line}:{column}: {message}"),
+            Some(Position { line, column }) => format!("{script}:{line}:{column}: {message}"),
             None => format!("{script}: {message}"),
         }
     }

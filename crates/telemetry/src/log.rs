@@ -18,8 +18,8 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::{LogFormat, TelemetryError};
 
-/// Field of spans that names the service. The innermost one wins; without any, lines have the
-/// service of the process.
+/// Field of spans that names the service. The innermost one wins. Lines outside of such spans name
+/// the service of the process.
 pub(crate) const SERVICE_FIELD: &str = "service";
 
 /// Returns the layer that writes the events that pass `filter`.

@@ -60,7 +60,7 @@ impl Telemetry {
     ///
     /// An argument is not valid, or the process has a log already.
     pub fn start(service: &'static str, arguments: &TelemetryArguments) -> Result<Self, TelemetryError> {
-        // This fails only if the process has a provider already, which is as good.
+        // This fails only if the process already has a provider, which serves as well.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let log = log::layer(service, arguments.log_format, &arguments.log, io::stdout)?;
         let provider = arguments.collector().map(|endpoint| provider(service, endpoint)).transpose()?;

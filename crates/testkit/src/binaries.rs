@@ -243,7 +243,7 @@ pub fn find(server: Server) -> Result<Binary, NotFound> {
         match version(server, &path) {
             Some(version) if server.supports(version) => return Ok(Binary { server, path, version }),
             Some(version) => rejected.push(format!("{} has version {version}", path.display())),
-            None => rejected.push(format!("{} does not tell its version", path.display())),
+            None => rejected.push(format!("{} does not print its version", path.display())),
         }
     }
     Err(NotFound { server, rejected })

@@ -60,7 +60,7 @@ pub struct ControlPlaneOptions {
     pub controller_manager: bool,
     /// The content of [`ControlPlane::audit_log`].
     pub audit: Audit,
-    /// True to let only users set `blockOwnerDeletion` who may set finalizers of the owner, as
+    /// True to reserve `blockOwnerDeletion` for users who may set finalizers of the owner, as
     /// stricter clusters do.
     pub owner_references_permission: bool,
 }
@@ -169,7 +169,7 @@ impl ControlPlane {
     /// Writes a kubeconfig file of a ServiceAccount, for a process that runs as the account.
     ///
     /// # Errors
-    /// As [`ControlPlane::service_account_client`], and the file cannot be written.
+    /// Fails as [`ControlPlane::service_account_client`] does, and if the file cannot be written.
     pub async fn service_account_kubeconfig(
         &self,
         namespace: &str,

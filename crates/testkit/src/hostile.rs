@@ -177,7 +177,7 @@ impl HostileServer {
         format!("http://{}", self.address)
     }
 
-    /// Returns the number of requests that got the trick.
+    /// Returns the number of requests that the server answered with the trick.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }

@@ -17,7 +17,7 @@ use crate::scalar::{Scalar, resolve_plain, resolve_tagged};
 const ALIAS_BUDGET: usize = 500_000;
 
 /// Bytes of a node while a text is read and converted: the node with its position, and the value
-/// made of it.
+/// made from it.
 const NODE_BYTES: usize = size_of::<Node>() + size_of::<serde_json::Value>();
 /// Bytes of an entry of a mapping besides its value: key, position of the key, and the key in the
 /// value.
@@ -84,8 +84,8 @@ pub enum Part {
 ///
 /// # Errors
 ///
-/// As [`parse_first`]. Faults of values that are not wanted are not errors, as long as the values
-/// are YAML.
+/// Fails as [`parse_first`] does. Faults of values that are not wanted are not errors, as long as
+/// the values are YAML.
 pub fn parse_parts(text: &str, options: Options, wanted: impl Fn(&[&str]) -> Part) -> Result<Node, Error> {
     continued::read(text, |text| {
         let mut composer = Composer::new(text, options);

@@ -60,8 +60,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Returns the problems of the console right now, because of which its pages may be out of
-    /// date.
+    /// Returns the current problems of the console, which may make its pages out of date.
     pub(crate) fn problems(&self) -> Vec<String> {
         // In a process that runs several services, each condition begins with the name of its
         // service.

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::answer;
 use crate::console::{PageError, Site};
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 use crate::pages::Page;
 use crate::pages::frame::{self, Frame};
 use crate::request::Request;
@@ -106,7 +106,7 @@ impl Context {
     }
 
     /// Returns an error unless the visitor may `get` an object.
-    pub(crate) async fn demand<K: Kind>(&self, place: &Place) -> Result<(), PageError> {
+    pub(crate) async fn demand<K: Kind>(&self, place: &NamespacedName) -> Result<(), PageError> {
         if self.may("get", of_kind::<K>(), &place.namespace, Some(&place.name)).await? {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Context {
     }
 
     /// Reports whether the visitor may `get` all objects of a kind in a namespace.
-    pub(crate) async fn sees_all<K: Kind>(&self, place: &Place) -> Result<bool, PageError> {
+    pub(crate) async fn sees_all<K: Kind>(&self, place: &NamespacedName) -> Result<bool, PageError> {
         self.may("get", of_kind::<K>(), &place.namespace, None).await
     }
 }

@@ -36,12 +36,12 @@ const CHANGES: usize = 256;
 
 /// Namespace and name of an object. All objects of a namespace share the text of its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct NamespacedName {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
 }
 
-impl Place {
+impl NamespacedName {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -95,21 +95,21 @@ struct Inner {
 /// All rows, with the indexes over them.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
-    pub(crate) installations: BTreeMap<Place, InstallationRow>,
-    pub(crate) executions: BTreeMap<Place, PartRow>,
-    pub(crate) items: BTreeMap<Place, PartRow>,
-    pub(crate) sets: BTreeMap<Place, SetRow>,
-    pub(crate) variants: BTreeMap<Place, VariantRow>,
+    pub(crate) installations: BTreeMap<NamespacedName, InstallationRow>,
+    pub(crate) executions: BTreeMap<NamespacedName, PartRow>,
+    pub(crate) items: BTreeMap<NamespacedName, PartRow>,
+    pub(crate) sets: BTreeMap<NamespacedName, SetRow>,
+    pub(crate) variants: BTreeMap<NamespacedName, VariantRow>,
     pub(crate) events: VecDeque<SeenEvent>,
     pub(crate) reactions: Reactions,
     /// Number of all events read, including those no longer kept.
     taken: u64,
     /// Names of nested Installations by their parents.
-    children: HashMap<Place, BTreeSet<Arc<str>>>,
+    children: HashMap<NamespacedName, BTreeSet<Arc<str>>>,
     /// Names of items by their Executions.
-    items_of: HashMap<Place, BTreeSet<Arc<str>>>,
+    items_of: HashMap<NamespacedName, BTreeSet<Arc<str>>>,
     /// Names of variants by the UIDs of their sets.
-    variants_of: HashMap<Arc<str>, BTreeSet<Place>>,
+    variants_of: HashMap<Arc<str>, BTreeSet<NamespacedName>>,
     siblings: SiblingIndex,
     texts: BTreeSet<Arc<str>>,
 }
@@ -213,10 +213,10 @@ impl Filler {
 
 impl Content {
     /// Returns the Installations nested in one, ordered by their names in the blueprint.
-    pub(crate) fn children(&self, parent: &Place) -> Vec<(Place, &InstallationRow)> {
+    pub(crate) fn children(&self, parent: &NamespacedName) -> Vec<(NamespacedName, &InstallationRow)> {
         let names = self.children.get(parent).into_iter().flatten();
-        let places =
-            names.map(|name| Place { namespace: Arc::clone(&parent.namespace), name: Arc::clone(name) });
+        let places = names
+            .map(|name| NamespacedName { namespace: Arc::clone(&parent.namespace), name: Arc::clone(name) });
         let mut found: Vec<_> =
             places.filter_map(|place| self.installations.get(&place).map(|row| (place, row))).collect();
         found.sort_by(|(a, one), (b, other)| (&one.template, a).cmp(&(&other.template, b)));
@@ -224,10 +224,12 @@ impl Content {
     }
 
     /// Returns the items of an Execution, ordered by their names in the blueprint.
-    pub(crate) fn items_of(&self, execution: &Place) -> Vec<(Place, &PartRow)> {
+    pub(crate) fn items_of(&self, execution: &NamespacedName) -> Vec<(NamespacedName, &PartRow)> {
         let names = self.items_of.get(execution).into_iter().flatten();
-        let places =
-            names.map(|name| Place { namespace: Arc::clone(&execution.namespace), name: Arc::clone(name) });
+        let places = names.map(|name| NamespacedName {
+            namespace: Arc::clone(&execution.namespace),
+            name: Arc::clone(name),
+        });
         let mut found: Vec<_> =
             places.filter_map(|place| self.items.get(&place).map(|row| (place, row))).collect();
         found.sort_by(|(a, one), (b, other)| (&one.template, a).cmp(&(&other.template, b)));
@@ -235,28 +237,28 @@ impl Content {
     }
 
     /// Returns the variants that a set owns, by namespace and name.
-    pub(crate) fn variants_of(&self, set: &SetRow) -> impl Iterator<Item = (&Place, &VariantRow)> {
+    pub(crate) fn variants_of(&self, set: &SetRow) -> impl Iterator<Item = (&NamespacedName, &VariantRow)> {
         let places = self.variants_of.get(&set.uid).into_iter().flatten();
         places.filter_map(|place| self.variants.get_key_value(place))
     }
 
     /// Returns the siblings whose exports an Installation imports.
-    pub(crate) fn predecessors(&self, place: &Place) -> Vec<Place> {
+    pub(crate) fn predecessors(&self, place: &NamespacedName) -> Vec<NamespacedName> {
         let names = self.siblings.predecessors_of(&place.namespace, &place.name);
         names.iter().map(|name| place.beside(name)).collect()
     }
 
     /// Returns the siblings that import an export of an Installation.
-    pub(crate) fn successors(&self, place: &Place) -> Vec<Place> {
+    pub(crate) fn successors(&self, place: &NamespacedName) -> Vec<NamespacedName> {
         let names = self.siblings.successors_of(&place.namespace, &place.name).1;
         names.iter().map(|name| place.beside(name)).collect()
     }
 
     /// Returns the Installations whose pages show an object: the Installation itself or the owner
     /// of the object, then its parents up to the root. A circle of owners ends the walk.
-    pub(crate) fn roots(&self, object: &ObjectId) -> Vec<Place> {
+    pub(crate) fn roots(&self, object: &ObjectId) -> Vec<NamespacedName> {
         let Some(namespace) = &object.namespace else { return Vec::new() };
-        let place = Place::new(namespace, &object.name);
+        let place = NamespacedName::new(namespace, &object.name);
         let mut next = match object.kind.plural() {
             // An Execution has the same name as its Installation.
             Installation::PLURAL | Execution::PLURAL => Some(place),
@@ -286,7 +288,7 @@ impl Content {
     fn take(&mut self, event: &Event) {
         let object = &event.object;
         let namespace = self.shared(object.namespace.as_deref().unwrap_or_default());
-        let place = Place { namespace, name: object.name.as_str().into() };
+        let place = NamespacedName { namespace, name: object.name.as_str().into() };
         self.taken += 1;
         self.events.push_back(SeenEvent::of(event));
         if self.events.len() > MOST_EVENTS {
@@ -343,7 +345,7 @@ impl Content {
     }
 
     /// Returns the time of the event that first showed an object waiting for a service.
-    fn waits_since(&self, plural: &str, place: &Place) -> Option<Timestamp> {
+    fn waits_since(&self, plural: &str, place: &NamespacedName) -> Option<Timestamp> {
         match plural {
             Installation::PLURAL => self.installations.get(place)?.waits_since,
             DeployItem::PLURAL => self.items.get(place)?.waits_since,
@@ -351,7 +353,7 @@ impl Content {
         }
     }
 
-    fn remove(&mut self, plural: &str, place: &Place) {
+    fn remove(&mut self, plural: &str, place: &NamespacedName) {
         match plural {
             Installation::PLURAL => {
                 self.siblings.remove(&place.namespace, &place.name);

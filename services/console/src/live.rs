@@ -19,7 +19,7 @@ use tonic::Code;
 use crate::answer;
 use crate::console::{Made, PageError, Site};
 use crate::context::Context;
-use crate::landscape::{Place, Position};
+use crate::landscape::{NamespacedName, Position};
 use crate::request::Parameters;
 use crate::rights::Visible;
 
@@ -47,11 +47,11 @@ pub(crate) enum Topic {
     /// Changes of any Installation.
     Installations,
     /// Changes of one Installation and of the objects below it.
-    Installation(Place),
+    Installation(NamespacedName),
     /// Changes of any set or variant.
     Sets,
     /// Changes of sets and variants in the namespace of one.
-    Packages(Place),
+    Packages(NamespacedName),
     /// Changes of any object.
     Events,
 }
@@ -65,9 +65,11 @@ impl Topic {
             ("installations", None, None) => Self::Installations,
             ("sets", None, None) => Self::Sets,
             ("events", None, None) => Self::Events,
-            ("installations", Some(namespace), Some(name)) => Self::Installation(Place::new(namespace, name)),
+            ("installations", Some(namespace), Some(name)) => {
+                Self::Installation(NamespacedName::new(namespace, name))
+            }
             ("sets" | "variants" | "revisions", Some(namespace), Some(name)) => {
-                Self::Packages(Place::new(namespace, name))
+                Self::Packages(NamespacedName::new(namespace, name))
             }
             _ => return None,
         };
@@ -114,8 +116,8 @@ pub(crate) struct Watched {
 struct Session {
     context: Context,
     topic: Topic,
-    /// Namespaces in which the visitor sees the objects of the topic. If `None`, several kinds are
-    /// on the page and each object is asked about.
+    /// Namespaces in which the visitor sees the objects of the topic. `None` if the page shows
+    /// several kinds; then the rights to each object are checked.
     visible: Option<Arc<Visible>>,
     since: Option<Position>,
     changes: Receiver<ObjectId>,
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn topics() {
-        let place = Place::new("a", "b");
+        let place = NamespacedName::new("a", "b");
         assert_eq!(Topic::parse("overview"), Some(Topic::Overview));
         assert_eq!(Topic::parse("installations/a/b"), Some(Topic::Installation(place.clone())));
         assert_eq!(Topic::parse("revisions/a/b"), Some(Topic::Packages(place)));

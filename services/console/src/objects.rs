@@ -14,7 +14,7 @@ use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
 
 use crate::console::{Made, PageError, Site, called, sentence};
 use crate::context::Context;
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 use crate::operations;
 use crate::pages::comparison::{Choice, ComparisonPage, Pair};
 use crate::pages::components::ClosurePage;
@@ -104,7 +104,7 @@ async fn read_tree(
     site: &Site,
     page: &mut InstallationPage,
     mut members: Members,
-    place: &Place,
+    place: &NamespacedName,
     sees_others: bool,
 ) {
     let ToRead { places, is_all } = page.to_read();
@@ -136,7 +136,7 @@ async fn read_tree(
     }
     let names =
         members.installation(&place.name).filter(|_| sees_others).map(names_around).unwrap_or_default();
-    let around: Vec<Place> = names.into_iter().map(|name| place.beside(name)).collect();
+    let around: Vec<NamespacedName> = names.into_iter().map(|name| place.beside(name)).collect();
     let around = around.iter().map(async |place| part(site, Installation::KIND, place).await);
     // A sibling that cannot be read is left out: the page then names fewer reasons for waits.
     for part in side_by_side(around).await.into_iter().filter_map(|part| part.ok().flatten()) {
@@ -148,7 +148,7 @@ async fn read_tree(
 }
 
 /// Reads an object of a tree; `None` if it has been deleted.
-async fn part(site: &Site, kind: &str, place: &Place) -> Result<Option<Part>, ApiError> {
+async fn part(site: &Site, kind: &str, place: &NamespacedName) -> Result<Option<Part>, ApiError> {
     let (namespace, name) = (&*place.namespace, &*place.name);
     Ok(match kind {
         Installation::KIND => site.objects.get(namespace, name).await?.map(Box::new).map(Part::Installation),
@@ -251,9 +251,9 @@ pub(crate) async fn comparison(
 /// may not see it.
 async fn variant_of_set(
     context: &Context,
-    set: &Place,
+    set: &NamespacedName,
     name: &str,
-) -> Result<(Place, PackageVariant), PageError> {
+) -> Result<(NamespacedName, PackageVariant), PageError> {
     let (site, place) = (&context.site, named(&set.namespace, name)?);
     context.demand::<PackageVariant>(&place).await?;
     let belongs = {
@@ -270,7 +270,10 @@ async fn variant_of_set(
 }
 
 /// Reads the revisions that a variant's status lists.
-async fn revisions(site: &Site, variant: &Place) -> Result<Vec<(Place, PackageRevision)>, ApiError> {
+async fn revisions(
+    site: &Site,
+    variant: &NamespacedName,
+) -> Result<Vec<(NamespacedName, PackageRevision)>, ApiError> {
     let found = site.objects.get::<PackageVariant>(&variant.namespace, &variant.name).await?;
     let targets = found.and_then(|found| found.status).map(|status| status.downstream_targets);
     let mut revisions = Vec::new();
@@ -320,6 +323,6 @@ pub(crate) async fn revision(context: Context, Object(place): Object) -> Made {
     Ok(context.show(&RevisionPage::new(&revision, operations)))
 }
 
-pub(crate) fn missing(kind: &'static str, place: &Place) -> PageError {
+pub(crate) fn missing(kind: &'static str, place: &NamespacedName) -> PageError {
     PageError::NoObject { kind, place: place.to_string() }
 }

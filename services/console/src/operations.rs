@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::console::{Made, PageError, Site};
 use crate::context::Context;
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 use crate::objects::missing;
 use crate::pages::frame::{self, Frame};
 use crate::pages::installation::InstallationPage;
@@ -116,7 +116,7 @@ impl Operation {
     }
 
     /// Reports whether the visitor has the rights that the API server demands for the operation.
-    async fn is_allowed(self, context: &Context, place: &Place) -> Result<bool, PageError> {
+    async fn is_allowed(self, context: &Context, place: &NamespacedName) -> Result<bool, PageError> {
         let may = |verb, kind| context.may(verb, kind, &place.namespace, Some(&place.name));
         match self {
             Self::Reconcile | Self::Interrupt => may("patch", of_kind::<Installation>()).await,
@@ -130,7 +130,7 @@ impl Operation {
 pub(crate) async fn of_installation(
     context: &Context,
     page: &InstallationPage,
-    place: &Place,
+    place: &NamespacedName,
 ) -> Result<Vec<&'static str>, PageError> {
     let possible = [(Operation::Reconcile, page.is_root()), (Operation::Interrupt, page.is_running())];
     offered(context, place, possible).await
@@ -140,7 +140,7 @@ pub(crate) async fn of_installation(
 pub(crate) async fn of_revision(
     context: &Context,
     revision: &PackageRevision,
-    place: &Place,
+    place: &NamespacedName,
 ) -> Result<Vec<&'static str>, PageError> {
     let stage = stage(revision);
     let possible = [
@@ -152,7 +152,7 @@ pub(crate) async fn of_revision(
 
 async fn offered(
     context: &Context,
-    place: &Place,
+    place: &NamespacedName,
     possible: [(Operation, bool); 2],
 ) -> Result<Vec<&'static str>, PageError> {
     let mut offered = Vec::new();
@@ -168,7 +168,11 @@ async fn offered(
 }
 
 /// Reads the object of an operation, or returns an error if the operation is not possible.
-async fn prepare(context: &Context, operation: Operation, place: &Place) -> Result<Subject, PageError> {
+async fn prepare(
+    context: &Context,
+    operation: Operation,
+    place: &NamespacedName,
+) -> Result<Subject, PageError> {
     if !context.site.allows_operations {
         let text = "The console is read-only: it was started without --allow-operations.";
         return Err(PageError::Denied(text.to_owned()));
@@ -259,7 +263,7 @@ async fn run(
     Ok(answer::redirect(&back))
 }
 
-fn addresses(place: &Place, operation: Operation) -> (String, String) {
+fn addresses(place: &NamespacedName, operation: Operation) -> (String, String) {
     let back = path(operation.section(), place);
     let action = format!("{back}/{}", operation.as_str());
     (back, action)
@@ -270,7 +274,7 @@ async fn perform(
     context: &Context,
     operation: Operation,
     subject: &Subject,
-    place: &Place,
+    place: &NamespacedName,
     version: &str,
 ) -> Result<(), PageError> {
     let mut config = context.site.anonymous.clone();
@@ -295,7 +299,7 @@ async fn perform(
             approved.metadata.resource_version = Some(version.to_owned());
             let api = Api::<PackageRevision>::namespaced(client, namespace);
             let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-            // An update and no patch, since approvers have the right to update.
+            // Update instead of patch, because approvers may have only the right to update.
             api.replace_subresource("approval", name, &parameters, &*approved).await.map(drop)
         }
         Subject::Revision(_) => {
@@ -310,7 +314,7 @@ async fn perform(
 
 /// Returns the reason of the API server's refusal. Only its kind is shown, because the server's
 /// message may quote values of the object.
-fn refusal(error: &kube::Error, place: &Place) -> PageError {
+fn refusal(error: &kube::Error, place: &NamespacedName) -> PageError {
     if matches!(error, kube::Error::Api(answer) if answer.code == 401) {
         let text = "The API server does not accept your token for changes: sign in with a token that is valid for the \
                     API server too.";

@@ -20,7 +20,7 @@ use serde::de::value::{Error, MapDeserializer};
 use url::Url;
 
 use crate::console::PageError;
-use crate::landscape::{Place, Position};
+use crate::landscape::{NamespacedName, Position};
 use crate::settings::Network;
 use crate::visitor::Visitor;
 
@@ -155,7 +155,7 @@ impl Request {
 
 /// The object that the path names. A name that Kubernetes does not allow is `NoPage`.
 #[derive(Debug)]
-pub(crate) struct Object(pub(crate) Place);
+pub(crate) struct Object(pub(crate) NamespacedName);
 
 impl<S: Send + Sync> FromRequestParts<S> for Object {
     type Rejection = PageError;
@@ -200,11 +200,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
 }
 
 /// Returns the object of a namespace and a name. A name that Kubernetes does not allow is `NoPage`.
-pub(crate) fn named(namespace: &str, name: &str) -> Result<Place, PageError> {
+pub(crate) fn named(namespace: &str, name: &str) -> Result<NamespacedName, PageError> {
     if !is_dns_subdomain(namespace) || !is_dns_subdomain(name) {
         return Err(PageError::NoPage);
     }
-    Ok(Place::new(namespace, name))
+    Ok(NamespacedName::new(namespace, name))
 }
 
 /// Reads the parameters of a query, without surrounding spaces.

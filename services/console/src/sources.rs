@@ -15,7 +15,7 @@ use moka::future::Cache;
 use tokio::time::timeout;
 
 use crate::journal::replay;
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 
 /// Time for which an answer is cached. It is short because a running job adds entries.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ impl FromIterator<JournalEntry> for Written {
 }
 
 /// A job of an Installation, identified by its begin and end.
-pub(crate) type JobOf = (Place, Option<Timestamp>, Option<Timestamp>);
+pub(crate) type JobOf = (NamespacedName, Option<Timestamp>, Option<Timestamp>);
 
 /// Cache of the journal's answers by job.
 pub(crate) struct Sources(Cache<JobOf, Option<Arc<Written>>>);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt as _, Target};
 use groundwork_apply::{ApplyError, Cluster, OtherClusters, Progress};
-use groundwork_deploy::{Outcome, Round, Step, TargetError, Warning};
+use groundwork_deploy::{Round, RoundOutcome, Step, TargetError, Warning};
 use groundwork_lifecycle::{OperationError, Reason};
 
 /// Type of items with manifests.
@@ -18,7 +18,7 @@ pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warning
     match progress {
         Progress::Done(exports) => {
             let exports = (!exports.is_empty()).then_some(exports);
-            Step { outcome: Outcome::Done, provider_status, exports, warnings }
+            Step { outcome: RoundOutcome::Done, provider_status, exports, warnings }
         }
         Progress::Waiting(waiting) => Step::waiting(waiting, provider_status, warnings),
     }

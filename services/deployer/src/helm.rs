@@ -51,7 +51,7 @@ use rendering::Rendering;
 use status::rollback_until;
 
 use crate::common::CHART;
-use crate::whereabouts::Place;
+use crate::whereabouts::RoundCluster;
 
 /// Deployer of items with charts.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ impl Deployer for HelmDeployer {
     }
 
     async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure> {
-        let place = Place::of(round).await?;
+        let place = RoundCluster::of(round).await?;
         let round = Round { item: place.item(), ..*round };
         place.note(self.bring_about(&round, place.cluster()).await)
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::common::{MANIFEST, operation_error, other_clusters, step};
 use crate::drift::{self, Wish, failure};
 use crate::siblings::Siblings;
-use crate::whereabouts::{Leaving, Place, leaving, same_cluster};
+use crate::whereabouts::{Leaving, RoundCluster, leaving, same_cluster};
 use configuration::{API_VERSION, Configuration};
 
 /// Returns the objects that the status of the item records.
@@ -91,7 +91,7 @@ impl Deployer for ManifestDeployer {
     }
 
     async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure> {
-        let place = Place::of(round).await?;
+        let place = RoundCluster::of(round).await?;
         let round = Round { item: place.item(), ..*round };
         place.note(self.bring_about(&round, &place.cluster()).await)
     }

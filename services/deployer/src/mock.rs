@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem};
-use groundwork_deploy::{Deployer, Failure, Outcome, Removal as Removed, Round, Step, Warning};
+use groundwork_deploy::{Deployer, Failure, Removal as Removed, Round, RoundOutcome, Step, Warning};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
 use groundwork_lifecycle::machine::Phase;
@@ -55,7 +55,7 @@ impl Deployer for MockDeployer {
                 vec![Warning { reason: "ConfigurationWithoutEffect", message }]
             }
         };
-        let outcome = Outcome::Phase(plan.phase);
+        let outcome = RoundOutcome::Phase(plan.phase);
         Ok(Step { outcome, provider_status: plan.provider_status, exports: plan.export, warnings })
     }
 

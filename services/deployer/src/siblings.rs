@@ -193,7 +193,7 @@ impl Siblings<'_> {
         let mut found = Vec::new();
         for name in [&own.name, &other.name] {
             if !servers.contains_key(name) {
-                // If a Target leads to no server, its item is not an heir.
+                // If a Target does not lead to a server, its item is not an heir.
                 servers.insert(name.clone(), self.server(name).await);
             }
             found.push(servers.get(name).cloned().flatten());

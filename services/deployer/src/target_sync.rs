@@ -23,7 +23,7 @@ use groundwork_deploy::Targets;
 use groundwork_lifecycle::target_sync::{ROUND, concluded, everything, without_effect};
 use jiff::Timestamp;
 
-use round::Outcome;
+use round::RoundResult;
 
 /// Name of the queue of TargetSyncs.
 const QUEUE: &str = "deployer_targetsync";
@@ -94,7 +94,7 @@ impl Handler for TargetSyncs {
         let status = sync.status.clone().unwrap_or_default();
         let is_asked = sync.annotations().contains_key(annotation::OPERATION);
         if let Some(words) = request.set_aside.due() {
-            let outcome = Outcome::stopped(words.to_owned());
+            let outcome = RoundResult::stopped(words.to_owned());
             let sync = conclude(&sync, &outcome, objects).await?;
             answered(&sync, &outcome, objects).await?;
             return Ok(Reconciled::default());
@@ -109,7 +109,7 @@ impl Handler for TargetSyncs {
         let sync = if has_finalizer { sync } else { add_finalizer(&sync, objects).await? };
         let outcome = match others(&sync, objects).await? {
             others if others.is_empty() => round::run(&sync, &self.targets, objects).await,
-            others => Outcome::stopped(format!(
+            others => RoundResult::stopped(format!(
                 "a namespace may have only one TargetSync, but beside this one it has {}: no Secret is mirrored until \
                  only one is left",
                 others.join(", ")
@@ -137,7 +137,11 @@ async fn others(sync: &TargetSync, objects: &Objects) -> Result<Vec<String>, Api
 }
 
 /// Writes the result of a round, and an Event if the errors differ from those before.
-async fn conclude(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<TargetSync, ApiError> {
+async fn conclude(
+    sync: &TargetSync,
+    outcome: &RoundResult,
+    objects: &Objects,
+) -> Result<TargetSync, ApiError> {
     let Some(changed) = concluded(sync, &outcome.errors, outcome.rotated.as_ref(), &now()) else {
         return Ok(sync.clone());
     };
@@ -156,7 +160,7 @@ async fn conclude(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Re
 
 /// Removes the annotations of requests that the round has carried out. A token request stays until
 /// the token is renewed.
-async fn answered(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<(), ApiError> {
+async fn answered(sync: &TargetSync, outcome: &RoundResult, objects: &Objects) -> Result<(), ApiError> {
     let annotations = sync.annotations();
     let mut answered = Vec::new();
     if annotations.get(annotation::OPERATION).is_some_and(|value| value == operation::RECONCILE) {
@@ -182,7 +186,7 @@ async fn remove(sync: &TargetSync, objects: &Objects) -> Result<Reconciled, Reco
     if others(sync, objects).await?.is_empty()
         && let Err(error) = remove_all(sync, objects).await
     {
-        let outcome = Outcome { errors: vec![error.to_string()], ..Outcome::default() };
+        let outcome = RoundResult { errors: vec![error.to_string()], ..RoundResult::default() };
         conclude(sync, &outcome, objects).await?;
         return Err(error.into());
     }

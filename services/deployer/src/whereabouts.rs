@@ -14,7 +14,7 @@ use groundwork_api::metadata::annotation;
 use groundwork_api::{AnyJson, DeployItem, ResourceExt as _};
 use groundwork_apply::{Cluster, ClusterIdentity, Reference};
 use groundwork_controller::Metadata;
-use groundwork_deploy::{Failure, Outcome, Round, Step};
+use groundwork_deploy::{Failure, Round, RoundOutcome, Step};
 use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Value, json};
 
@@ -34,9 +34,9 @@ const MOST_TOLD: usize = 10;
 const MOST_CLUSTERS: usize = 10;
 
 /// Cluster in which a round works.
-pub(crate) struct Place<'a> {
+pub(crate) struct RoundCluster<'a> {
     cluster: Arc<Cluster>,
-    /// The item. If it has just left another cluster, without the record of that cluster.
+    /// The item. It lacks the record of the cluster that it has just left, if there is one.
     item: Cow<'a, DeployItem>,
     entry: Entry,
 }
@@ -57,7 +57,7 @@ pub(crate) enum Leaving {
     Nothing,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RoundCluster<'a> {
     /// Returns the place of a job.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Entry {
     fn note(&self, result: Result<Step, Failure>) -> Result<Step, Failure> {
         match result {
             Ok(mut step) => {
-                let is_known = self.is_known || matches!(step.outcome, Outcome::Done);
+                let is_known = self.is_known || matches!(step.outcome, RoundOutcome::Done);
                 step.provider_status = self.noted(step.provider_status, is_known);
                 Ok(step)
             }
@@ -141,7 +141,7 @@ impl Entry {
 ///
 /// # Errors
 ///
-/// As [`Place::of`].
+/// As [`RoundCluster::of`].
 pub(crate) async fn same_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, OperationError> {
     let cluster = own_cluster(round).await?;
     let identity = identity(&cluster).await?;
@@ -155,7 +155,7 @@ pub(crate) async fn same_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, Oper
 ///
 /// # Errors
 ///
-/// As [`Place::of`].
+/// As [`RoundCluster::of`].
 pub(crate) async fn leaving(round: &Round<'_>) -> Result<Leaving, OperationError> {
     let cluster = own_cluster(round).await?;
     let identity = identity(&cluster).await?;
@@ -246,7 +246,7 @@ fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -
     let message = format!(
         "the target leads to another cluster than the one that the item was deployed to: it was {before}, and is now \
          {now}. No object was changed in either.{lies} Let the target lead to the former cluster again, or, {goes_on} \
-         and leave the objects in the former one behind, set the annotation {}: {value} at the DeployItem",
+         and leave the objects in the former one behind, set the annotation {}: {value} on the DeployItem",
         annotation::OTHER_CLUSTER
     );
     OperationError::new("Connect", Reason::OtherCluster, message)
@@ -332,7 +332,7 @@ mod tests {
             !status["cluster"].is_null()
         };
         let waiting = || Ok(Step::waiting("a".to_owned(), status(), Vec::new()));
-        let done = || Ok(Step { outcome: Outcome::Done, ..waiting()? });
+        let done = || Ok(Step { outcome: RoundOutcome::Done, ..waiting()? });
         let failed = || {
             let error = OperationError::new("a", Reason::TargetCluster, "b");
             Err(Failure { error, provider_status: status() })

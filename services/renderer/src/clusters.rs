@@ -70,7 +70,7 @@ impl RemoteClusters {
     }
 
     fn failed(&self, status: &Status) -> String {
-        // The cluster of a user may stay away for ever, and must not keep the job from its end.
+        // A user's cluster may never answer again, and must not keep the job from ending.
         let is_cluster = status::reason(status).is_some_and(|reason| reason == reasons::CLUSTER_UNAVAILABLE);
         if may_pass(status) && !is_cluster {
             let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);

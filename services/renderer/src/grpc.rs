@@ -139,9 +139,9 @@ impl Service {
         }
     }
 
-    /// Runs the work of a call on an Installation of the cluster, and again with its state if it
-    /// keeps some. If the resolver could not answer, the call fails instead of returning an
-    /// incomplete answer.
+    /// Runs the work of a call on an Installation of the cluster, and a second time with its state
+    /// if the Installation keeps any. If the resolver could not answer, the call fails instead of
+    /// returning an incomplete answer.
     async fn work_on<A: Message + Default>(
         &self,
         kind: Kind,

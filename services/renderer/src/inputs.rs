@@ -71,7 +71,8 @@ async fn passed_on(
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
     if !is_label_value(import) {
-        // No copy can have this value as a label, and the text would change the selector.
+        // A value like this cannot be a label, so no copy has it. In a selector it could change the
+        // query.
         return Ok(Vec::new());
     }
     let labels = format!(
@@ -88,7 +89,8 @@ async fn passed_on(
 #[derive(Debug, Default)]
 pub(crate) struct StoredStates {
     pub(crate) states: States,
-    /// States whose Secrets have lost their owner, as after a restored backup.
+    /// Stored states whose Secrets have lost their owner, for example after a restore from a
+    /// backup.
     pub(crate) left: States,
 }
 

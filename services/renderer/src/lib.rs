@@ -158,7 +158,7 @@ impl Default for Settings {
     }
 }
 
-/// Returns an Installation for a look at the webhooks of a cluster, which is never stored.
+/// Returns an Installation for the check of a cluster's webhooks. It is never stored.
 fn probe() -> Installation {
     let metadata = ObjectMeta { name: Some("groundwork-look".to_owned()), ..ObjectMeta::default() };
     let filesystem = serde_json::json!({"blueprint.yaml": ""}).into();

@@ -533,8 +533,9 @@ async fn ensure<K: Stored>(
             }
             object.meta_mut().resource_version = found.resource_version();
             match objects.replace(&object).await {
-                // Some clusters let only those give an object an owner who may delete it. The
-                // renderer may not delete Secrets, and does without an owner after a restore.
+                // Some clusters allow an owner reference only to clients that may delete the
+                // object. The renderer may not delete Secrets, so after a restore it leaves them
+                // without an owner.
                 Err(error @ ApiError::Forbidden { .. }) if has_content => {
                     tracing::warn!(%error, object = %object.name_any(), "the object stays without an owner");
                     Ok(found)
@@ -568,7 +569,8 @@ fn has_content<K: Stored>(found: &K, wanted: &K) -> bool {
         let some = wanted["metadata"][member].as_object();
         some.into_iter().flatten().all(|(name, value)| all.is_some_and(|all| all.get(name) == Some(value)))
     };
-    // An export of a root has no label with a scope, so one that the object has is of former use.
+    // An export of a root must not have a label with a scope. If the object has one, it was written
+    // for another use.
     let scope = |object: &Value| object["metadata"]["labels"][label::DATA_CONTEXT].clone();
     let same_scope = scope(&found) == scope(&wanted);
     let is_same = contains("labels") && contains("annotations") && same_scope;

@@ -163,28 +163,29 @@ pub(crate) fn interrupted(error: &ExchangeError) -> Status {
 /// Client of the worker processes. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Renderers {
-    place: Place,
+    place: Runner,
     kept: Kept,
     limits: TemplateLimits,
 }
 
 /// Location in which tasks run.
 #[derive(Debug, Clone)]
-enum Place {
+enum Runner {
     Workers(Pool),
-    /// In this process, because a worker process would not follow the simulated clock of a model.
+    /// Runs in this process, because a worker process would not follow the simulated clock of a
+    /// model.
     #[cfg(test)]
     Here,
 }
 
 impl Renderers {
     pub(crate) fn new(pool: Pool, kept: Kept, limits: TemplateLimits) -> Self {
-        Self { place: Place::Workers(pool), kept, limits }
+        Self { place: Runner::Workers(pool), kept, limits }
     }
 
     #[cfg(test)]
     pub(crate) fn here(kept: Kept, limits: TemplateLimits) -> Self {
-        Self { place: Place::Here, kept, limits }
+        Self { place: Runner::Here, kept, limits }
     }
 
     /// Returns the result of a job's task, or the state that it needs.
@@ -232,9 +233,9 @@ impl Renderers {
         host: &dyn Host,
     ) -> Result<(T, Vec<u8>), ExchangeError> {
         let (Reply { lookups, result }, body) = match &self.place {
-            Place::Workers(pool) => pool.exchange::<Reply<T>>(tenant, task, body, host).await?,
+            Runner::Workers(pool) => pool.exchange::<Reply<T>>(tenant, task, body, host).await?,
             #[cfg(test)]
-            Place::Here => worker::job_here(task)?,
+            Runner::Here => worker::job_here(task)?,
         };
         self.kept.count(lookups);
         Ok((result, body))

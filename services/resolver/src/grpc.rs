@@ -53,7 +53,7 @@ const SENDERS: usize = 128;
 /// Share of one namespace in each of the two limits: the number of Installations that the renderer
 /// works on at the same time.
 const SHARE: usize = 16;
-/// Bytes of a message that are left for everything but its content.
+/// Bytes of a message that are reserved for everything except its content.
 const MESSAGE_MARGIN: usize = 64 * 1024;
 
 pub(crate) struct Service {

@@ -86,8 +86,8 @@ impl Handler for ResolverHandler {
     ) -> Option<(Key, Timestamp)> {
         if object.kind == namespaces() {
             let key = self.default_context(object, &Change::Applied(snapshot.clone()))?;
-            // Every replica checks a little later than the one that got the event, in case that one
-            // dies while it waits.
+            // The other replicas check a little later than the one that got the event, in case that
+            // replica dies while it waits.
             let wait = if is_initial_sync { Duration::ZERO } else { GRACE + GRACE / 4 };
             return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }

@@ -105,7 +105,7 @@ impl Election {
         })
     }
 
-    /// Returns a Lease for a look at the webhooks of a cluster, which is never stored.
+    /// Returns a Lease for the check of a cluster's webhooks. It is never stored.
     pub(crate) fn probe(&self) -> Lease {
         let name = Some("groundwork-look".to_owned());
         let metadata = ObjectMeta { name, namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };

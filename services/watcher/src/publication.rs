@@ -60,11 +60,11 @@ pub(crate) struct Publication {
     pub(crate) uid: Option<String>,
     /// Last message about the object, now.
     pub(crate) last: LastMessage,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PublicationOutcome,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PublicationOutcome {
     /// The stream has the desired state, or a newer one.
     UpToDate,
     /// The event has this size in bytes and did not fit. The stream has it without labels,
@@ -168,19 +168,19 @@ pub(crate) async fn publish_object(
     let uid = desired.uid();
     let (mut fits, mut reduced) = (true, None);
     let outcome = loop {
-        let Some(message) = next_message(&last.state, &desired) else { break Outcome::UpToDate };
+        let Some(message) = next_message(&last.state, &desired) else { break PublicationOutcome::UpToDate };
         let is_last =
             matches!(&message, NextMessage::Snapshot) || !matches!(desired, DesiredState::Applied(_));
         let change = match message {
             NextMessage::Snapshot => match &desired {
                 DesiredState::Applied(snapshot) if reduced.is_some() => Change::Applied(snapshot.reduced()),
                 DesiredState::Applied(snapshot) => Change::Applied(Snapshot::clone(snapshot)),
-                DesiredState::Deleted { .. } | DesiredState::Replay(_) => break Outcome::UpToDate,
+                DesiredState::Deleted { .. } | DesiredState::Replay(_) => break PublicationOutcome::UpToDate,
             },
             NextMessage::Tombstone(uid, version) => {
                 let told = desired.last().filter(|_| fits);
                 let Ok(snapshot) = last_seen(&writer, &object, told, &uid).await else {
-                    break Outcome::StreamNotFound;
+                    break PublicationOutcome::StreamNotFound;
                 };
                 let (uid, resource_version) = (uid.to_string(), version.to_string());
                 Change::Deleted(Snapshot { uid, resource_version, ..snapshot })
@@ -199,7 +199,7 @@ pub(crate) async fn publish_object(
         match send(&writer, event, &mut last).instrument(span).await {
             Sent::Stored if is_last => {
                 writer.metrics.latency(observed.instant.elapsed());
-                break reduced.map_or(Outcome::UpToDate, Outcome::Reduced);
+                break reduced.map_or(PublicationOutcome::UpToDate, PublicationOutcome::Reduced);
             }
             Sent::Stored | Sent::Superseded => {}
             // A deletion must be published in any case. Fall back to the state on the stream, which
@@ -208,8 +208,8 @@ pub(crate) async fn publish_object(
             Sent::TooLarge(size) if reduced.is_none() && matches!(desired, DesiredState::Applied(_)) => {
                 reduced = Some(size);
             }
-            Sent::TooLarge(size) => break Outcome::TooLarge(size),
-            Sent::StreamNotFound => break Outcome::StreamNotFound,
+            Sent::TooLarge(size) => break PublicationOutcome::TooLarge(size),
+            Sent::StreamNotFound => break PublicationOutcome::StreamNotFound,
         }
     };
     Publication { key, uid, last, outcome }
@@ -242,41 +242,41 @@ async fn last_seen(
     Ok(Snapshot::default())
 }
 
-/// Publishes the current record of the stream again. If a change is published meanwhile, that one
-/// serves as well.
+/// Publishes the current record of the stream again. Stops if a change is published meanwhile,
+/// because that event serves the same purpose.
 async fn republish(
     writer: &StreamWriter,
     object: &ObjectId,
     last: &mut LastMessage,
     replay: &Replay,
-) -> Outcome {
+) -> PublicationOutcome {
     let mut failures = 0;
     let stored = loop {
         match writer.bus.last(object).await {
             Ok(stored) => break stored,
-            Err(BusError::StreamNotFound) => return Outcome::StreamNotFound,
+            Err(BusError::StreamNotFound) => return PublicationOutcome::StreamNotFound,
             Err(error) => writer.back_off(&error.to_string(), &mut failures).await,
         }
     };
     let Some((sequence, Record::Object(event))) = stored.map(|stored| (stored.sequence, stored.record))
     else {
-        return Outcome::UpToDate;
+        return PublicationOutcome::UpToDate;
     };
     *last = LastMessage { sequence, state: State::of(&event.change) };
     if !last.state.is_alive() {
-        return Outcome::UpToDate;
+        return PublicationOutcome::UpToDate;
     }
     let span = tracing::info_span!(parent: None, "replay", otel.kind = "producer", %object);
     let trace = trace::traceparent(&span);
     let id = Some(replay.id.to_string());
     let event = Event { trace, replay: id, time: Timestamp::now(), ..event };
     match send(writer, event, last).instrument(span).await {
-        Sent::StreamNotFound => return Outcome::StreamNotFound,
+        Sent::StreamNotFound => return PublicationOutcome::StreamNotFound,
         Sent::Stored | Sent::Superseded | Sent::TooLarge(_) => {}
     }
     // The caller may have gone, which is fine.
     let _ = replay.published.send(());
-    Outcome::UpToDate
+    PublicationOutcome::UpToDate
 }
 
 /// Publishes one event with the last message as its fence. Afterwards `last` is the stream's last
@@ -477,7 +477,7 @@ mod tests {
         let newest = publish(&writer, first.clone(), applied("u", "7")).await.last;
 
         let late = publish(&writer, first.clone(), applied("u", "6")).await;
-        assert_eq!((late.last, late.outcome), (newest.clone(), Outcome::UpToDate));
+        assert_eq!((late.last, late.outcome), (newest.clone(), PublicationOutcome::UpToDate));
         let late = publish(&writer, first.clone(), missing(None, "6")).await;
         assert_eq!(late.last, newest);
         assert_eq!(writer.bus.status().await.unwrap().last_sequence, newest.sequence);
@@ -539,7 +539,7 @@ mod tests {
             let last = first.await.last;
             let outcome = publish(&writer, last, deletion).await.outcome;
             let change = change(&writer).await;
-            assert_eq!((outcome, label(&change).as_str()), (Outcome::UpToDate, expected));
+            assert_eq!((outcome, label(&change).as_str()), (PublicationOutcome::UpToDate, expected));
             assert_eq!((change.uid(), change.resource_version()), ("u", version));
         }
         // A new object has taken the name of one whose deletion the watcher missed.
@@ -562,7 +562,7 @@ mod tests {
         let second = publish(&writer, first, applied("u", "y")).await.last;
         // Versions that are not numbers cannot be compared, so the API server's order counts.
         let third = publish(&writer, second.clone(), applied("u", "x")).await;
-        assert_eq!((third.outcome, third.last.sequence), (Outcome::UpToDate, second.sequence + 1));
+        assert_eq!((third.outcome, third.last.sequence), (PublicationOutcome::UpToDate, second.sequence + 1));
         assert_eq!(change(&writer).await.resource_version(), "x");
     }
 
@@ -579,14 +579,14 @@ mod tests {
     async fn a_missing_stream_and_what_is_too_large_are_outcomes() {
         let (writer, _telemetry) = writer(Leadership::unlimited());
         let without_stream = publish(&writer, LastMessage::default(), applied("u", "5")).await;
-        assert_eq!(without_stream.outcome, Outcome::StreamNotFound);
+        assert_eq!(without_stream.outcome, PublicationOutcome::StreamNotFound);
         writer.bus.ensure_stream().await.unwrap();
         let long = "x".repeat(groundwork_bus::MAX_EVENT_BYTES);
         let small = Snapshot { uid: "u".into(), resource_version: "6".into(), ..Snapshot::default() };
         let fields = [("spec".to_owned(), long.clone().into())].into_iter().collect();
         let large = DesiredState::Applied(Box::new(Snapshot { fields, ..small.clone() }));
         let large = publish(&writer, LastMessage::default(), large).await;
-        assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");
+        assert!(matches!(large.outcome, PublicationOutcome::TooLarge(65_536..)), "{large:?}");
         assert_eq!(large.last, LastMessage::default());
         // Labels and annotations of others are dropped, and those that services read stay.
         let labels = [("l".to_owned(), long.clone()), ("groundwork.dev/l".to_owned(), "v".to_owned())].into();
@@ -595,7 +595,7 @@ mod tests {
         let finalizers = (0..2_000).map(|number| format!("example.org/finalizer-{number}")).collect();
         let large = Snapshot { labels, annotations, finalizers, ..small };
         let large = publish(&writer, LastMessage::default(), DesiredState::Applied(Box::new(large))).await;
-        assert!(matches!(large.outcome, Outcome::Reduced(65_536..)), "{large:?}");
+        assert!(matches!(large.outcome, PublicationOutcome::Reduced(65_536..)), "{large:?}");
         let Change::Applied(kept) = change(&writer).await else { panic!("it lives") };
         assert_eq!((kept.label("l"), kept.label("groundwork.dev/l")), ("", "v"));
         assert_eq!(kept.annotations.len(), 1);

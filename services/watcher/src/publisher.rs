@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
 use crate::ledger::{Key, Ledger};
-use crate::publication::{DesiredState, Observed, Outcome, Publication, publish_object};
+use crate::publication::{DesiredState, Observed, Publication, PublicationOutcome, publish_object};
 use crate::scopes::Scope;
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 use crate::warnings::Warnings;
@@ -64,12 +64,13 @@ impl Publisher {
     /// already has it.
     pub(crate) fn publish(&mut self, key: Key, desired: DesiredState) {
         if matches!(desired, DesiredState::Replay(_)) && self.pending.contains_key(&key) {
-            // A change of the object is about to be published, which serves as a replay as well.
+            // A change of the object is about to be published, and its event also serves as the
+            // replay.
             return;
         }
         let is_waiting = self.keys_in_flight.contains(&key) || self.pending.contains_key(&key);
         if !is_waiting && !desired.needs_publication(&self.ledger.last_message(&key).state) {
-            self.track_too_large(&key, None, &Outcome::UpToDate);
+            self.track_too_large(&key, None, &PublicationOutcome::UpToDate);
             return;
         }
         let is_new = self.pending.insert(key.clone(), (desired, Observed::now())).is_none();
@@ -94,7 +95,7 @@ impl Publisher {
         let Some(publication) = self.in_flight.next().await else { return std::future::pending().await };
         let Publication { key, uid, last, outcome } = publication;
         self.keys_in_flight.remove(&key);
-        if outcome == Outcome::StreamNotFound {
+        if outcome == PublicationOutcome::StreamNotFound {
             return Err(StreamNotFoundError);
         }
         self.track_too_large(&key, uid, &outcome);
@@ -135,27 +136,27 @@ impl Publisher {
 
     /// Records objects whose events are too large. The watcher stays ready, because one tenant's
     /// oversized object must not affect other tenants.
-    fn track_too_large(&self, key: &Key, uid: Option<String>, outcome: &Outcome) {
+    fn track_too_large(&self, key: &Key, uid: Option<String>, outcome: &PublicationOutcome) {
         let was_too_large = self.writer.status.read(|status| {
             let watch = status.watches.get(&self.scope);
             watch.is_some_and(|watch| watch.too_large.contains_key(key))
         });
         match outcome {
-            Outcome::TooLarge(size) | Outcome::Reduced(size) => {
+            PublicationOutcome::TooLarge(size) | PublicationOutcome::Reduced(size) => {
                 if !was_too_large {
-                    self.warn_of_size(key, uid, *size, matches!(outcome, Outcome::Reduced(_)));
+                    self.warn_of_size(key, uid, *size, matches!(outcome, PublicationOutcome::Reduced(_)));
                 }
                 self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.insert(key.clone(), *size);
                 });
             }
-            Outcome::UpToDate if was_too_large => {
+            PublicationOutcome::UpToDate if was_too_large => {
                 tracing::info!(kind = %self.scope.kind, object = %key, "an object is no longer too large for an event");
                 self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.remove(key);
                 });
             }
-            Outcome::UpToDate | Outcome::StreamNotFound => {}
+            PublicationOutcome::UpToDate | PublicationOutcome::StreamNotFound => {}
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) use unversioned::{UnversionedEvent, UnversionedItem};
 const METADATA_PAGE: u32 = 500;
 /// Objects in a page of a list with contents, which may be large.
 const CONTENT_PAGE: u32 = 100;
-/// Time limit of a request; for a watch, of its beginning.
+/// Time limit of a request. For a watch, it covers only the time until the response starts.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time without an event, bookmarks included, after which a watch is reopened: the connection may
 /// be dead. The server ends the watch after the same time.

@@ -411,7 +411,7 @@ async fn releases_of_other_names_and_drivers() -> Result<()> {
     case.create::<DeployItem>("elsewhere", &object).await?;
     let (phase, error) = outcome(&run_job(&case, "elsewhere", "1").await?);
     ensure!(
-        phase == "Failed" && error.contains("is kept in ConfigMaps, by another storage driver than Secrets"),
+        phase == "Failed" && error.contains("is stored in ConfigMaps by another storage driver of Helm"),
         "{phase} {error}"
     );
     ensure!(

@@ -85,19 +85,15 @@ const LINES: [Line; 37] = [
     tried("read a Secret whose name is known", &[("get", "secrets")], Attempt::ReadSecret),
     tried("read all Secrets", &[("list watch", "secrets")], Attempt::ListSecrets),
     tried(
-        "create Secrets with a label of ours, and change and delete such",
+        "create, change and delete Secrets with a label of Groundwork",
         &[("create update delete", "secrets")],
         Attempt::LabelledSecret,
     ),
-    tried(
-        "give one entry of somebody's Secret another value",
-        &[("update", "secrets")],
-        Attempt::ChangeSecret,
-    ),
-    tried("delete somebody's Secret", &[("delete", "secrets")], Attempt::DeleteSecret),
+    tried("change one entry of a user's Secret", &[("update", "secrets")], Attempt::ChangeSecret),
+    tried("delete a user's Secret", &[("delete", "secrets")], Attempt::DeleteSecret),
     tried("get the token of another account by a Secret", &[("create", "secrets")], Attempt::TokenSecret),
     tried(
-        "have a token of another account made",
+        "request a token of another account",
         &[("create", "serviceaccounts/token")],
         Attempt::TokenRequest,
     ),
@@ -195,7 +191,7 @@ const LINES: [Line; 37] = [
         ],
     ),
     asked(
-        "tell wrong statuses",
+        "write wrong statuses",
         &[
             ("update patch", "installations/status.landscaper.gardener.cloud"),
             ("update", "executions/status.landscaper.gardener.cloud"),
@@ -206,16 +202,16 @@ const LINES: [Line; 37] = [
             ("update", "repositories/status.config.porch.kpt.dev"),
         ],
     ),
-    asked("tell of what did not happen by Events", &[("create", "events")]),
+    asked("write Events about things that did not happen", &[("create", "events")]),
     asked(
-        "ask whose a token is, and what anybody may",
+        "ask which user a token belongs to, and what any user may do",
         &[
             ("create", "tokenreviews.authentication.k8s.io"),
             ("create", "subjectaccessreviews.authorization.k8s.io"),
         ],
     ),
-    asked("have kubeconfigs made by the rights of any Target", &[("create", "kubeconfigs.groundwork.dev")]),
-    asked("have plans told that are anybody's", &[("create", "plans.groundwork.dev")]),
+    asked("request kubeconfigs with the rights of any Target", &[("create", "kubeconfigs.groundwork.dev")]),
+    asked("request plans on behalf of any user", &[("create", "plans.groundwork.dev")]),
     asked(
         "keep or take the leadership of the watcher",
         &[("create get update", "leases.coordination.k8s.io")],
@@ -232,7 +228,7 @@ const LINES: [Line; 37] = [
         Attempt::Binding,
     ),
     tried(
-        "run anything in a pod, or act as somebody else",
+        "run anything in a pod, or act as another user",
         &[
             ("create", "pods"),
             ("create", "pods/exec"),
@@ -242,7 +238,7 @@ const LINES: [Line; 37] = [
         Attempt::Pod,
     ),
     tried(
-        "write in `kube-system`, but for statuses and Events",
+        "write in `kube-system`, except statuses and Events",
         &[("create", "secrets")],
         Attempt::KubeSystem,
     ),

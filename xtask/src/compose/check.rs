@@ -65,7 +65,7 @@ fn structure(model: &Model, workspace: &Path) -> Vec<String> {
         }
         for (other, condition) in entries(service.value.get("depends_on")) {
             if !names.contains(other) {
-                wrong(format!("it depends on {other}, which is not there"));
+                wrong(format!("it depends on {other}, which does not exist"));
             }
             if condition["condition"] == COMPLETED {
                 adopted.insert(other);
@@ -247,9 +247,9 @@ mod tests {
             "compose.yaml: a: gone is not among networks",
             "compose.yaml: a: ./nowhere does not exist",
             "compose.yaml: a: data is not among volumes",
-            "compose.yaml: a: it depends on b, which is not there",
+            "compose.yaml: a: it depends on b, which does not exist",
             "compose.yaml: a: port 8080:80 is open to other machines",
-            "compose.yaml: c: it depends on d, which is not there",
+            "compose.yaml: c: it depends on d, which does not exist",
             "compose.yaml: c: it has no image",
             "compose.yaml: a ends, and nothing waits for that",
             "compose.yaml: idle of networks is not used",

@@ -95,7 +95,7 @@ pub(super) fn are_free(wanted: &[Published], held: &BTreeSet<u16>, variables: &[
         let variable = variable.map_or("the variable in compose.yaml", |variable| &variable.name);
         bail!(
             "port {port} of {service} cannot be used ({error}): choose another with {variable}=PORT, in the environment or in \
-             .env, or end what listens there"
+             .env, or stop the program that listens there"
         );
     }
     Ok(())

@@ -44,7 +44,7 @@ pub(super) fn is_of_this_checkout(name: &str, workspace: &Path) -> Result<()> {
         return Ok(());
     };
     bail!(
-        "the project {name} was started from {other}, and would be taken from there: to have another one beside it set \
+        "the project {name} was started from {other}, and this start would take it over: to run a second one beside it, set \
          COMPOSE_PROJECT_NAME, GROUNDWORK_HOST_FOLDER and other ports, as \"A second one\" in docs/compose.md shows"
     )
 }

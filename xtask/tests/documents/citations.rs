@@ -279,7 +279,7 @@ impl Library {
                 Some(format!("`{name}.md` has no section {number}; near it are {near}"))
             }
             (Cited::Rule(rule), Some((name, chapter))) if !chapter.names(rule) => {
-                Some(format!("`{name}.md` names no {rule}"))
+                Some(format!("`{name}.md` does not have {rule}"))
             }
             _ => None,
         }
@@ -366,7 +366,7 @@ fn a_wrong_citation_is_told_with_its_line_and_what_there_is() -> Result<()> {
     let (wrong, count) = library.check(&file);
     let expected = [
         "x.rs:6: `a.md` has no section 1.7; near it are 1.1 Two, 1.2 Three",
-        "x.rs:6: `a.md` names no E2",
+        "x.rs:6: `a.md` does not have E2",
         "x.rs:7: there is no document `b.md`",
         "x.rs:7: `a.md` has no section 1.9; near it are 1.1 Two, 1.2 Three",
     ];

@@ -14,10 +14,10 @@ use crate::watch::{Scope, Selector, WatchEvent};
 type Requests = Arc<Mutex<Vec<(String, Instant)>>>;
 
 /// An answer: status, `Retry-After`, and the chunks of the body.
-type Answer = (u16, Option<&'static str>, Vec<String>);
+type ResponseHead = (u16, Option<&'static str>, Vec<String>);
 
 /// Starts a server that gives these answers one after the other, and then none.
-fn server(answers: Vec<Answer>) -> (Cluster, Requests) {
+fn server(answers: Vec<ResponseHead>) -> (Cluster, Requests) {
     let requests = Requests::default();
     let got = Arc::clone(&requests);
     let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
@@ -45,7 +45,7 @@ fn server(answers: Vec<Answer>) -> (Cluster, Requests) {
     (Cluster::new(client, server, "test", &crate::bounds::Answers::default()), requests)
 }
 
-fn ok(body: &Value) -> Answer {
+fn ok(body: &Value) -> ResponseHead {
     (200, None, vec![body.to_string()])
 }
 
@@ -210,7 +210,7 @@ async fn a_server_that_stays_busy() {
 async fn a_busy_server_does_not_lack_kinds() {
     let groups = json!({"groups": [{"versions": [{"groupVersion": "apps/v1"}, {"groupVersion": "metrics.k8s.io/v1beta1"}]}]});
     let kinds = |name: &str| json!({"groupVersion": "", "resources": [{"name": name, "singularName": "", "namespaced": true, "kind": name, "verbs": []}]});
-    let server_says = |last: Answer| {
+    let server_says = |last: ResponseHead| {
         vec![
             ok(&json!({"gitVersion": "v1"})),
             ok(&groups),

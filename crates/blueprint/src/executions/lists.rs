@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{ExecutionError, Executions, ExportValues, ImportBindings};
 use crate::bindings::Bindings;
 use crate::deploy::{self, DecodeError, ScalarText, UnresolvedItem};
-use crate::origin::Place;
+use crate::origin::OutputOrigin;
 use crate::subinstallations::decode_template;
 use crate::template::{Execution, ExecutionKind, Output};
 
@@ -176,9 +176,9 @@ fn list(kind: ExecutionKind, executors: &[TemplateExecutor]) -> impl Iterator<It
 }
 
 /// Returns the origin of elements in a list or map of the output.
-fn place(execution: Execution<'_>, output: &Output, member: &'static str) -> Place {
+fn place(execution: Execution<'_>, output: &Output, member: &'static str) -> OutputOrigin {
     let entry = format!("{}[{}]", execution.kind.list(), execution.executor.name);
-    Place { entry: entry.into(), file: output.origin.clone(), source: output.source.clone(), member }
+    OutputOrigin { entry: entry.into(), file: output.origin.clone(), source: output.source.clone(), member }
 }
 
 fn decode_import_output(output: &mut Output) -> Result<(Map<String, Value>, Vec<String>), DecodeError> {

@@ -89,7 +89,7 @@ impl ClusterFunction {
             return Err(no_target(&format!("unsupported type {}", target.type_name())));
         };
         let named = target.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
-        // The keys of a repetition are others, too.
+        // In a repetition with other values, the keys differ, too.
         let named = named.filter(|name| !name.is_empty()).or(kubeconfigs.is_repeated().then_some(""));
         let target_name = named
             .ok_or_else(|| no_target("it has no metadata.name; pass a target that the blueprint imports"))?;

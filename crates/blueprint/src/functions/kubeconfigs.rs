@@ -17,8 +17,8 @@ use crate::capabilities::{
     Capabilities, Clock, ClusterAccess, IssuedKubeconfig, KubeconfigIssuer, KubeconfigRequest,
 };
 
-/// Key of the state. The keys of executions begin with the names of their lists, so none of them is
-/// equal.
+/// Key of the state. The keys of executions begin with the names of their lists, so none of them
+/// equals this one.
 pub(crate) const STATE_KEY: &str = "kubeconfigs";
 
 /// Kubeconfig in a state.
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     imports: String,
 }
 
-/// Source of the kubeconfigs of one rendering. Clones share what they keep.
+/// Source of the kubeconfigs of one rendering. Clones share their kubeconfigs.
 #[derive(Clone, Default)]
 pub(crate) struct Kubeconfigs {
     access: Access,
@@ -48,7 +48,7 @@ enum Access {
     #[default]
     Off,
     Placeholders,
-    /// A repetition with other values, of which only the message counts.
+    /// The execution runs again with other values, to get an error message without secrets.
     Repeated(Former),
     On(Arc<dyn KubeconfigIssuer>),
 }
@@ -175,8 +175,8 @@ impl Kubeconfigs {
         Ok(kept)
     }
 
-    /// Returns the state to store, if a kubeconfig was issued. It has no entry that no later
-    /// rendering could use.
+    /// Returns the state to store, if a kubeconfig was issued. Entries that no later rendering
+    /// could use are left out.
     pub(crate) fn changed_state(&self) -> Option<String> {
         let mut store = self.store();
         if !std::mem::take(&mut store.is_changed) {
@@ -198,13 +198,14 @@ impl Kubeconfigs {
     }
 }
 
-/// Returns a message about one request as it would be about another one. The parts that differ may
-/// be values of imports, and are then withheld. Messages name objects as `namespace/name`.
+/// Returns the message about one request in the form that it would have for another request. The
+/// parts that differ may be values of imports, and are then withheld. Messages name objects as
+/// `namespace/name`.
 fn reworded(message: &str, request: &KubeconfigRequest, other: &KubeconfigRequest) -> String {
     let place = |request: &KubeconfigRequest| format!("{}/{}", request.namespace, request.name);
     let target = |request: &KubeconfigRequest| format!("/{}", request.target);
     let message = message.replace(&place(request), &place(other)).replace(&target(request), &target(other));
-    // A message in another form may have a part alone.
+    // A message in another form may contain only a part of the name.
     let parts = [(&request.namespace, &other.namespace), (&request.name, &other.name)];
     let left = parts.into_iter().filter(|(before, after)| before != after && !before.is_empty());
     left.fold(message, |message, (before, after)| message.replace(before.as_str(), after))

@@ -75,7 +75,7 @@ pub(super) fn resolve(
 ) -> Result<Resolved, ReferenceError> {
     let mut resolver = Resolver { embedded: Map::new(), known: BTreeMap::new(), is_of_component: false };
     let names = part_names(schema);
-    let place = Place { blueprint: Some((local_types, files)), source, base: String::new(), names };
+    let place = DocumentContext { blueprint: Some((local_types, files)), source, base: String::new(), names };
     let root = resolver.walk(schema, &place, "", &mut Vec::new(), 0)?;
     let is_of_component = resolver.is_of_component;
     let Value::Object(mut root) = root else { return Ok(Resolved { document: root, is_of_component }) };
@@ -95,7 +95,7 @@ pub(super) fn resolve(
 }
 
 /// Context of a document: the sources that its references can see, and the meaning of `#`.
-struct Place<'a> {
+struct DocumentContext<'a> {
     /// Absent inside documents of other components.
     blueprint: Option<(&'a ApiMap<Value>, &'a Filesystem)>,
     source: Option<&'a dyn SchemaSource>,
@@ -105,7 +105,7 @@ struct Place<'a> {
     names: BTreeSet<String>,
 }
 
-impl Place<'_> {
+impl DocumentContext<'_> {
     /// Returns a key that distinguishes equal references of different components.
     fn identity(&self, uri: &str) -> String {
         match self.source {
@@ -126,7 +126,7 @@ impl Resolver {
     fn walk(
         &mut self,
         value: &Value,
-        place: &Place<'_>,
+        place: &DocumentContext<'_>,
         path: &str,
         open: &mut Vec<String>,
         depth: usize,
@@ -172,7 +172,7 @@ impl Resolver {
     fn reference(
         &mut self,
         reference: &str,
-        place: &Place<'_>,
+        place: &DocumentContext<'_>,
         path: &str,
         open: &mut Vec<String>,
         depth: usize,
@@ -211,7 +211,7 @@ impl Resolver {
     fn embed(
         &mut self,
         uri: &str,
-        place: &Place<'_>,
+        place: &DocumentContext<'_>,
         path: &str,
         open: &mut Vec<String>,
         depth: usize,
@@ -232,12 +232,12 @@ impl Resolver {
                 .schema(uri)
                 .map_err(|problem| at(format!("unable to fetch jsonschema for '{uri}': {problem}")))?;
             let names = part_names(&foreign.document);
-            let inner = Place { blueprint: None, source: Some(&*foreign.owner), base, names };
+            let inner = DocumentContext { blueprint: None, source: Some(&*foreign.owner), base, names };
             self.walk(&foreign.document, &inner, path, open, depth + 1)?
         } else {
             let document = own_document(uri, place).map_err(at)?;
             let names = part_names(&document);
-            let inner = Place { blueprint: place.blueprint, source: place.source, base, names };
+            let inner = DocumentContext { blueprint: place.blueprint, source: place.source, base, names };
             self.walk(&document, &inner, path, open, depth + 1)?
         };
         self.embedded.insert(key.clone(), without_identity(document));
@@ -246,8 +246,9 @@ impl Resolver {
     }
 }
 
-/// Reports whether a fragment means the whole document. The older validator takes every fragment
-/// without a slash that is not the name of a part for it, such as `definitions/x`.
+/// Reports whether a fragment means the whole document. The older validator reads a fragment in
+/// this way if it does not begin with a slash and is not the name of a part, such as
+/// `definitions/x`.
 fn is_whole(fragment: &str, names: &BTreeSet<String>) -> bool {
     fragment.is_empty() || !fragment.starts_with('/') && !names.contains(fragment)
 }
@@ -298,7 +299,7 @@ pub(crate) fn misread(schema: &Value) -> BTreeSet<String> {
 }
 
 /// Returns a document of the blueprint itself.
-fn own_document(uri: &str, place: &Place<'_>) -> Result<Value, String> {
+fn own_document(uri: &str, place: &DocumentContext<'_>) -> Result<Value, String> {
     if let Some(name) = uri.strip_prefix("local://") {
         let (local_types, _) =
             place.blueprint.ok_or_else(|| format!("type {name} is not defined in local types"))?;

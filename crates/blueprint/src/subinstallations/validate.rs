@@ -7,7 +7,7 @@ use groundwork_api::{Blueprint, FieldType, InstallationTemplate};
 use serde_json::{Map, Value, json};
 
 use super::declarations::Declarations;
-use super::wiring::{self, Exporters, Form, Kind, Place, Source};
+use super::wiring::{self, Exporters, Form, ImportSlot, Kind, Source};
 use crate::field::{FieldError, FieldPath, Violation, aggregate, exactly_one_of};
 use crate::validate::template as rules;
 
@@ -37,8 +37,8 @@ pub fn validate(
     validator.findings
 }
 
-/// Checks the rules of [`validate`] that involve several templates, with every import of the parent
-/// taken for satisfied.
+/// Checks the rules of [`validate`] that involve several templates, as if every import of the
+/// parent were satisfied.
 ///
 /// `complete` means that all children are in the list, so that an import without an exporter is an
 /// error.
@@ -134,9 +134,9 @@ impl<'a> Validator<'a> {
                     continue;
                 }
                 let path = match source.place {
-                    Place::Whole => here.clone(),
-                    Place::Index(index) => here.key("targets").index(index),
-                    Place::Key(key) => here.renamed_key("targets", "targetMap").entry(key),
+                    ImportSlot::Whole => here.clone(),
+                    ImportSlot::Index(index) => here.key("targets").index(index),
+                    ImportSlot::Key(key) => here.renamed_key("targets", "targetMap").entry(key),
                 };
                 self.add(&path, Violation::NotFound(json!("import not satisfied")), "");
             }

@@ -45,7 +45,7 @@ pub(super) struct Source<'a> {
     pub(super) form: Form,
     /// Name as written in the template.
     pub(super) name: &'a str,
-    pub(super) place: Place<'a>,
+    pub(super) place: ImportSlot<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Form {
 
 /// Place of a name in an import: the whole import, an element of a list, or an entry of a map.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum ImportSlot<'a> {
     Whole,
     Index(usize),
     Key(&'a str),
@@ -82,7 +82,7 @@ pub(super) fn imports(template: &InstallationTemplate) -> impl Iterator<Item = I
     let targets = template.imports.iter().flat_map(|imports| imports.targets.iter().enumerate());
     let data = data.map(|(index, import)| {
         let name = import.data_ref.as_deref().filter(|name| !name.is_empty());
-        let sources = name.map(|name| Source { form: Form::Data, name, place: Place::Whole });
+        let sources = name.map(|name| Source { form: Form::Data, name, place: ImportSlot::Whole });
         Import { kind: Kind::Data, index, name: &import.name, sources: sources.into_iter().collect() }
     });
     data.chain(targets.map(|(index, import)| {
@@ -92,17 +92,19 @@ pub(super) fn imports(template: &InstallationTemplate) -> impl Iterator<Item = I
 }
 
 fn target_sources(source: TargetSource<'_>) -> Vec<Source<'_>> {
-    let whole = |form, name| vec![Source { form, name, place: Place::Whole }];
+    let whole = |form, name| vec![Source { form, name, place: ImportSlot::Whole }];
     let entry = |(name, place)| Source { form: Form::Target, name, place };
     let mut sources: Vec<Source<'_>> = match source {
         TargetSource::Single(name) => whole(Form::Target, name),
         TargetSource::ListRef(name) => whole(Form::ListRef, name),
         TargetSource::MapRef(name) => whole(Form::MapRef, name),
-        TargetSource::List(names) => {
-            names.into_iter().enumerate().map(|(index, name)| entry((name, Place::Index(index)))).collect()
-        }
+        TargetSource::List(names) => names
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| entry((name, ImportSlot::Index(index))))
+            .collect(),
         TargetSource::Map(names) => {
-            names.into_iter().map(|(key, name)| entry((name, Place::Key(key)))).collect()
+            names.into_iter().map(|(key, name)| entry((name, ImportSlot::Key(key)))).collect()
         }
     };
     // V32 and V34 report empty names.

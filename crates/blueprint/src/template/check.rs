@@ -17,12 +17,12 @@ use crate::filesystem::{Filesystem, PathError, shown_path};
 pub(crate) struct Remark {
     pub(crate) severity: Severity,
     pub(crate) problem: String,
-    pub(crate) place: Place,
+    pub(crate) place: FindingPlace,
 }
 
 /// Place of a finding.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum FindingPlace {
     /// Member of the execution.
     Member(&'static str),
     /// Line of an inline template, which is a text in `blueprint.yaml`. The excerpt counts from the
@@ -41,7 +41,7 @@ pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Fi
     let template = match Template::of(execution, files) {
         Ok(template) => template,
         Err(error) => {
-            let member = Place::Member(if inline { "template" } else { "file" });
+            let member = FindingPlace::Member(if inline { "template" } else { "file" });
             return vec![Remark { severity: Severity::Error, problem: error.to_string(), place: member }];
         }
     };
@@ -51,7 +51,7 @@ pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Fi
         Source::Structure(value) => {
             let problems: Vec<String> = not_built(&value.to_string()).map(|(_, problem)| problem).collect();
             for problem in problems {
-                checker.add(Severity::Warning, problem, Place::Member("template"));
+                checker.add(Severity::Warning, problem, FindingPlace::Member("template"));
             }
         }
     }
@@ -59,18 +59,18 @@ pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Fi
         (TemplateType::GoTemplate, Source::Text(text)) => checker.go(&template.origin, text),
         (TemplateType::GoTemplate, Source::Structure(_)) => {
             let error = TemplateError::NoText { executor: execution.executor.name.clone() };
-            checker.add(Severity::Error, error.to_string(), Place::Member("template"));
+            checker.add(Severity::Error, error.to_string(), FindingPlace::Member("template"));
         }
         (TemplateType::Spiff, Source::Text(text)) => {
             checker.spiff(execution, text, |(line, column)| {
                 let line_text = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
                 let origin = template.origin.clone();
                 let excerpt = Excerpt { origin, line, column: Some(column), text: line_text };
-                if inline { Place::Text(excerpt) } else { Place::File(excerpt) }
+                if inline { FindingPlace::Text(excerpt) } else { FindingPlace::File(excerpt) }
             });
         }
         (TemplateType::Spiff, Source::Structure(value)) => {
-            checker.spiff(execution, &value.to_string(), |_| Place::Member("template"));
+            checker.spiff(execution, &value.to_string(), |_| FindingPlace::Member("template"));
         }
     }
     checker.remarks
@@ -84,7 +84,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn add(&mut self, severity: Severity, problem: String, place: Place) {
+    fn add(&mut self, severity: Severity, problem: String, place: FindingPlace) {
         self.remarks.push(Remark { severity, problem, place });
     }
 
@@ -94,7 +94,7 @@ impl Checker<'_> {
         for (index, line) in text.lines().enumerate() {
             for (at, problem) in not_built(line) {
                 let excerpt = Excerpt::new(origin, text, index + 1, Some(at));
-                let place = if inline { Place::Text(excerpt) } else { Place::File(excerpt) };
+                let place = if inline { FindingPlace::Text(excerpt) } else { FindingPlace::File(excerpt) };
                 self.add(Severity::Warning, problem, place);
             }
         }
@@ -108,7 +108,7 @@ impl Checker<'_> {
         while let Some((origin, text, inline)) = open.pop() {
             let place = |line, column| {
                 let excerpt = Excerpt::new(&origin, &text, line, column);
-                if inline { Place::Text(excerpt) } else { Place::File(excerpt) }
+                if inline { FindingPlace::Text(excerpt) } else { FindingPlace::File(excerpt) }
             };
             let template = match parsed.get(text.as_bytes()) {
                 Ok(template) => template,
@@ -139,7 +139,12 @@ impl Checker<'_> {
     }
 
     /// Checks a Spiff template. `place` converts a line and a column of the text, both from 1.
-    fn spiff(&mut self, execution: Execution<'_>, text: &str, place: impl Fn((usize, usize)) -> Place) {
+    fn spiff(
+        &mut self,
+        execution: Execution<'_>,
+        text: &str,
+        place: impl Fn((usize, usize)) -> FindingPlace,
+    ) {
         let document = match Document::read(text, spiff::TEMPLATE, &Limits::default()) {
             Ok(document) => document,
             Err(error) => {
@@ -147,7 +152,7 @@ impl Checker<'_> {
                 return self.add(Severity::Error, spiff_words(&error), at);
             }
         };
-        let is_structure = matches!(place((1, 1)), Place::Member(_));
+        let is_structure = matches!(place((1, 1)), FindingPlace::Member(_));
         let expressions = document.expressions();
         let marks = state::Marks::new(&document, &expressions);
         for expression in &expressions {
@@ -155,7 +160,7 @@ impl Checker<'_> {
                 Some((line, column)) if !is_structure => {
                     place((usize::try_from(line).unwrap_or(1), usize::try_from(column).unwrap_or(1)))
                 }
-                _ => Place::Structure(expression.path.clone()),
+                _ => FindingPlace::Structure(expression.path.clone()),
             };
             match &expression.markers {
                 // The content of a template matters only if the template is used, so a problem in

@@ -157,7 +157,7 @@ impl TemplateError {
 
 /// Running template, as its errors show it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct RunningTemplate<'a> {
     /// Name of the execution.
     pub(super) executor: &'a str,
     pub(super) origin: &'a str,
@@ -184,7 +184,7 @@ pub(super) fn go_words(error: &groundwork_gotemplate::Error) -> String {
     words
 }
 
-impl Place<'_> {
+impl RunningTemplate<'_> {
     /// Creates the error of a Go template: the engine's message, the template's lines and the
     /// input.
     pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
@@ -258,7 +258,7 @@ impl Place<'_> {
     /// Creates the error for an output that is not YAML, with the lines of the output and of the
     /// template around the place, and the name of the item there.
     ///
-    /// The lines are masked as in [`Place::no_value`].
+    /// The lines are masked as in [`RunningTemplate::no_value`].
     pub(super) fn no_yaml(&self, kind: ExecutionKind, error: &yaml::Error, output: &str) -> TemplateError {
         let lines: Vec<&str> = output.split('\n').collect();
         let literals: Vec<Literals<'_>> = self.source.lines().map(Literals::of).collect();

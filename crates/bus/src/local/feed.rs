@@ -10,11 +10,11 @@ use crate::step::Step;
 pub(crate) struct LocalFeed {
     bus: Arc<LocalBus>,
     subjects: Vec<String>,
-    place: Option<Place>,
+    place: Option<FeedPosition>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FeedPosition {
     base: u64,
     sequence: u64,
     target: u64,
@@ -31,12 +31,12 @@ impl LocalFeed {
     }
 }
 
-fn advance(shared: &mut Shared, subjects: &[String], place: &mut Option<Place>) -> Attempt<Step> {
+fn advance(shared: &mut Shared, subjects: &[String], place: &mut Option<FeedPosition>) -> Attempt<Step> {
     let Some(store) = &shared.store else { return Attempt::Wait(None) };
     let base = shared.epochs.base(store.state().created_at, store.state().last_sequence);
     let Some(here) = place.as_mut().filter(|place| place.base == base) else {
         let target = store.after(0, subjects).map(|(sequence, _)| sequence).last().unwrap_or(0);
-        *place = Some(Place { base, sequence: 0, target });
+        *place = Some(FeedPosition { base, sequence: 0, target });
         return Attempt::Done(Step::Reset { caught_up: target == 0 });
     };
     let next = store.after(here.sequence, subjects).next();

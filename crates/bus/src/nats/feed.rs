@@ -28,7 +28,7 @@ pub(crate) struct NatsFeed {
     bus: Arc<NatsBus>,
     subjects: Vec<String>,
     open: Option<Open>,
-    place: Option<Place>,
+    place: Option<FeedPosition>,
     /// Name of the leader that filled the stream when the feed was last opened.
     leader: String,
     retry: Retry,
@@ -50,13 +50,13 @@ struct Open {
 
 /// Place that a feed has reached on the stream.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FeedPosition {
     base: u64,
     sequence: u64,
     heard: Instant,
 }
 
-impl Place {
+impl FeedPosition {
     /// Returns the place of the feed after a message that arrived now.
     fn after(self, sequence: u64) -> Self {
         Self { sequence, heard: Instant::now(), ..self }
@@ -149,7 +149,7 @@ impl NatsFeed {
     /// Opens a consumer for new messages, and a backlog for the messages already there that the
     /// feed has not seen.
     async fn open(&mut self) -> Result<Option<Step>, BusError> {
-        if let Some(Place { base, sequence, .. }) = self.place {
+        if let Some(FeedPosition { base, sequence, .. }) = self.place {
             self.bus.epochs.lock().await.heard(base, sequence);
         }
         let (info, base) = self.bus.incarnation().await?;
@@ -182,7 +182,7 @@ impl NatsFeed {
         if resumed.is_some() {
             return Ok(None);
         }
-        self.place = Some(Place { base, sequence: 0, heard: Instant::now() });
+        self.place = Some(FeedPosition { base, sequence: 0, heard: Instant::now() });
         Ok(Some(Step::Reset { caught_up: last == 0 && target == 0 }))
     }
 }

@@ -23,10 +23,10 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(12);
 /// Time that a request waits for messages.
 const EXPIRY: Duration = Duration::from_secs(30);
 
-/// Longest silence of a consumer after which it is still asked, and longest age of a request whose
-/// answers are still accepted. A process that was stopped for minutes may find another reader's
-/// consumer under the name. Twice this time is not more than the idle time after which the server
-/// deletes a reader's consumer.
+/// Longest silence after which a consumer is still asked for messages, and longest age of a request
+/// whose answers are still accepted. A process that was stopped for minutes may find another
+/// reader's consumer under the name. Twice this time is not more than the idle time after which the
+/// server deletes a reader's consumer.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: Duration = Duration::from_secs(45);
 

@@ -23,8 +23,9 @@ use crate::wire::{self, Wire};
 pub(crate) enum Queue {
     /// Queue of a kind that the rights table names.
     OfKnownKind,
-    /// Queue of a kind that is known only from objects. Its consumer takes one of the places
-    /// (reserved consumer names) that the user has for such queues.
+    /// Queue of a kind that a user's object names, such as the selector of a PackageVariantSet. The
+    /// consumer of the queue takes one of the places, which are consumer names that the service's
+    /// account reserves for such queues.
     OfSelectedKind,
 }
 

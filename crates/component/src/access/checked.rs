@@ -53,7 +53,7 @@ impl Read for Checked {
             self.hash.update(buffer.get(..count).unwrap_or_default());
             return Ok(count);
         }
-        // A reader may ask again after the end or after the error, so the hash stays.
+        // A caller may read again after the end or after an error, so the hash must stay.
         let actual = HEXLOWER.encode(&self.hash.clone().finish());
         if actual == self.expected {
             return Ok(0);

@@ -178,7 +178,7 @@ impl Outside {
     }
 }
 
-/// Reports whether a member says more than its absence.
+/// Reports whether a member has a value that means something else than its absence.
 fn is_given((_, value): &(String, Value)) -> bool {
     match value {
         Value::String(text) => !text.is_empty(),

@@ -397,60 +397,60 @@ fn a_time_that_comes_while_the_key_is_handled_is_not_lost() {
 }
 
 /// Returns the next attempt, whether it ignores cached state, and whether it is unrequested.
-fn look(bench: &mut Bench) -> Option<(String, bool, bool)> {
+fn recheck(bench: &mut Bench) -> Option<(String, bool, bool)> {
     let attempt = bench.queue.start(bench.now)?;
     Some((attempt.key.name, attempt.reads_anew, attempt.is_unasked))
 }
 
 #[test]
-fn a_look_is_unasked_unless_something_else_asks_for_it() {
+fn a_recheck_is_unasked_unless_something_else_asks_for_it() {
     let mut bench = Bench::new();
     let of_a = |reads_anew, is_unasked| Some(("a".to_owned(), reads_anew, is_unasked));
-    bench.queue.look(&object("a"), bench.now);
-    bench.queue.look(&object("a"), bench.now);
-    assert_eq!((look(&mut bench), look(&mut bench)), (of_a(true, true), None), "twice is once");
+    bench.queue.recheck(&object("a"), bench.now);
+    bench.queue.recheck(&object("a"), bench.now);
+    assert_eq!((recheck(&mut bench), recheck(&mut bench)), (of_a(true, true), None), "twice is once");
     bench.settle("a", &[]);
 
-    bench.queue.look(&object("a"), bench.now);
+    bench.queue.recheck(&object("a"), bench.now);
     bench.offer("a", "1", 1);
-    assert_eq!(look(&mut bench), of_a(true, false), "an event came");
-    bench.queue.look(&object("a"), bench.now);
-    assert_eq!(look(&mut bench), None);
+    assert_eq!(recheck(&mut bench), of_a(true, false), "an event came");
+    bench.queue.recheck(&object("a"), bench.now);
+    assert_eq!(recheck(&mut bench), None);
     bench.settle("a", &[("a", "1")]);
-    assert_eq!(look(&mut bench), of_a(true, true), "due while it was handled");
+    assert_eq!(recheck(&mut bench), of_a(true, true), "due while it was handled");
     bench.settle("a", &[]);
 
-    bench.queue.look(&object("a"), bench.now);
+    bench.queue.recheck(&object("a"), bench.now);
     bench.queue.wake(&object("a"));
-    assert_eq!(look(&mut bench), of_a(true, false), "it was woken");
+    assert_eq!(recheck(&mut bench), of_a(true, false), "it was woken");
     bench.fail("a", &[]);
-    bench.queue.look(&object("a"), bench.now);
-    assert_eq!(look(&mut bench), None, "a failure is waited out");
+    bench.queue.recheck(&object("a"), bench.now);
+    assert_eq!(recheck(&mut bench), None, "a failure is waited out");
     bench.pass(60_000);
-    assert_eq!(look(&mut bench), of_a(true, false));
+    assert_eq!(recheck(&mut bench), of_a(true, false));
     bench.settle("a", &[]);
     assert_eq!(bench.queue.next_time(), None);
 }
 
-/// A look uses an attempt that is due soon anyway, and keeps a later timer of the key.
+/// A recheck uses an attempt that is due soon anyway, and keeps a later timer of the key.
 #[test]
-fn a_look_leaves_the_time_of_a_key_alone() {
+fn a_recheck_leaves_the_time_of_a_key_alone() {
     let mut bench = Bench::new();
     let (soon, late) = (Duration::from_secs(5), Duration::from_secs(600));
     bench.queue.schedule(&object("a"), bench.now + soon);
-    bench.queue.look(&object("a"), bench.now);
-    assert_eq!(look(&mut bench), None);
+    bench.queue.recheck(&object("a"), bench.now);
+    assert_eq!(recheck(&mut bench), None);
     bench.now += soon;
-    assert_eq!(look(&mut bench), Some(("a".to_owned(), true, false)));
+    assert_eq!(recheck(&mut bench), Some(("a".to_owned(), true, false)));
     bench.settle("a", &[]);
     let at = bench.now + late;
     bench.queue.schedule(&object("a"), at);
-    bench.queue.look(&object("a"), bench.now);
-    assert_eq!(look(&mut bench), Some(("a".to_owned(), true, true)));
+    bench.queue.recheck(&object("a"), bench.now);
+    assert_eq!(recheck(&mut bench), Some(("a".to_owned(), true, true)));
     bench.settle("a", &[]);
     assert_eq!(bench.queue.next_time(), Some(at));
     bench.now = at;
-    assert_eq!(look(&mut bench), Some(("a".to_owned(), false, false)));
+    assert_eq!(recheck(&mut bench), Some(("a".to_owned(), false, false)));
 }
 
 #[derive(Debug, Clone)]
@@ -462,7 +462,7 @@ enum Step {
     Fail,
     Pass(u64),
     Schedule(u8, u64),
-    Look(u8),
+    Recheck(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -474,7 +474,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Fail),
         (0u64..5000).prop_map(Step::Pass),
         (0u8..3, 0u64..5000).prop_map(|(key, after)| Step::Schedule(key, after)),
-        (0u8..3).prop_map(Step::Look),
+        (0u8..3).prop_map(Step::Recheck),
     ]
 }
 
@@ -515,7 +515,7 @@ proptest! {
                     answered.extend(answers.redeliver.into_iter().map(|(delivery, _)| delivery));
                 },
                 Step::Pass(millis) => bench.pass(millis),
-                Step::Look(key) => bench.queue.look(&object(&key.to_string()), bench.now),
+                Step::Recheck(key) => bench.queue.recheck(&object(&key.to_string()), bench.now),
                 Step::Schedule(key, after) => {
                     let at = bench.now + Duration::from_millis(after);
                     bench.queue.schedule(&object(&key.to_string()), at);

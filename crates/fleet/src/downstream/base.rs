@@ -27,8 +27,8 @@ pub enum Base<'a> {
 /// Finds the upstream content that a revision was made from, even if the variant has another
 /// upstream by now. `revisions` and `repositories` are all of the namespace.
 ///
-/// A revision that has only the number of the lock is refused if its commit is known to be another
-/// one. Its tag was moved, and a merge would use the new content as the old.
+/// Refuse a revision that matches only the number of the lock if its commit is known to differ: its
+/// tag was moved, and a merge would take the new content for the old.
 pub fn base<'a>(
     downstream: &'a PackageRevision,
     revisions: &'a [PackageRevision],

@@ -10,8 +10,8 @@ use crate::package::{Package, UNNUMBERED, given, number, self_lock, workspace};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshness {
     Current,
-    /// The relation is unknown, and the revision stays as it is; the text is for users. It has no
-    /// lock, so that it cannot be merged, or its upstream is a branch of a Porch server.
+    /// The relation is unknown, so the revision stays as it is. Either it has no lock and cannot be
+    /// merged, or its upstream is a branch of a Porch server. The text is for users.
     Unknown(String),
     /// The revision needs an upgrade or a downgrade.
     Outdated,
@@ -23,9 +23,9 @@ pub(super) fn upstream_lock(revision: &PackageRevision) -> Option<&GitLock> {
     given(lock.reference.as_ref()).map(|_| lock)
 }
 
-/// Reports whether the last clone or upgrade of a revision took the content of `upstream`. Its
-/// deletion would take away the base of the next merge, unless git still has the commit. The head
-/// of a branch never is the local side of a merge, so it needs no base.
+/// Reports whether the last clone or upgrade of a revision took the content of `upstream`. Deleting
+/// `upstream` would then remove the base of the next merge, unless git still has the commit. The
+/// head of a branch is never the local side of a merge, so it needs no base.
 pub fn derives_from(revision: &PackageRevision, upstream: &PackageRevision) -> bool {
     if revision.spec.revision == Some(-1) {
         return false;
@@ -38,7 +38,7 @@ pub fn derives_from(revision: &PackageRevision, upstream: &PackageRevision) -> b
     is_ref || is_same_commit(lock, own) == Some(true)
 }
 
-/// Reports whether a revision was made of any revision of the same package as `upstream`.
+/// Reports whether a revision was made from any revision of the same package as `upstream`.
 pub fn is_made_of(revision: &PackageRevision, upstream: &PackageRevision) -> bool {
     upstream_lock(revision).is_some_and(|lock| is_of_package(lock, upstream))
 }
@@ -70,8 +70,8 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision) -> Fr
     if is_current { Freshness::Current } else { Freshness::Outdated }
 }
 
-/// Returns a text for users about a current revision that was made of another tag than the
-/// upstream's, because both have the same content.
+/// Returns a text for users about a revision that is current although it was made from another tag
+/// than the upstream's, because both tags have the same content.
 pub fn equal_content(downstream: &PackageRevision, upstream: &PackageRevision) -> Option<String> {
     let made_of = given(upstream_lock(downstream)?.reference.as_ref())?;
     let own = given(self_lock(upstream)?.reference.as_ref())?;
@@ -83,9 +83,9 @@ pub fn equal_content(downstream: &PackageRevision, upstream: &PackageRevision) -
     })
 }
 
-/// Reports whether the lock names the head of the upstream's branch at another commit, and nobody
-/// can compare the trees. A branch moves with every package on it, so that the commit alone says
-/// nothing.
+/// Reports whether the lock names the head of the upstream's branch at another commit, and the
+/// trees cannot be compared. Every package on a branch moves its head, so the commit alone does not
+/// show a change of this package.
 fn is_unseen_head(lock: &GitLock, upstream: &PackageRevision) -> bool {
     let Some(own) = self_lock(upstream) else { return false };
     number(upstream) == UNNUMBERED

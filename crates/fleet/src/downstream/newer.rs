@@ -17,13 +17,14 @@ pub struct Upgradable<'a> {
     pub upstream: &'a PackageRevision,
 }
 
-/// Returns the packages whose highest published revision was made of an older revision of their
-/// upstream than the highest published one, in the order of their names. A package of the head of a
-/// branch counts as older than every number.
+/// Returns, in the order of their names, the packages whose upstream has published a newer revision
+/// than the one that their highest published revision was made from. The head of a branch counts as
+/// older than every number.
 pub fn upgradable(revisions: &[PackageRevision]) -> Vec<Upgradable<'_>> {
     let latest: Vec<&PackageRevision> =
         latest(revisions).into_values().filter(|found| is_published(found)).collect();
-    // A lock names a directory, whose last part is that of the package in both of its forms.
+    // A lock names a directory in one of two forms. The last part of both is the last part of the
+    // package's path.
     let mut by_name: HashMap<&str, Vec<&PackageRevision>> = HashMap::new();
     for revision in latest.iter().copied() {
         by_name.entry(last(revision.spec.package_name.as_deref())).or_default().push(revision);

@@ -30,7 +30,7 @@ pub fn deletes(policy: Option<&str>) -> bool {
 /// If the policy or the lifecycle is unknown, the revision is kept.
 pub fn release(policy: Option<&str>, revision: &PackageRevision, is_variant_deleted: bool) -> Release {
     let kept = Release { withdrawal: None, orphan: true };
-    // Porch adopts the heads of branches. To delete such a revision would remove the package from
+    // Porch adopts the heads of branches. Deleting such a revision would remove the package from
     // the branch.
     if !deletes(policy) || number(revision) == UNNUMBERED {
         return kept;

@@ -22,10 +22,10 @@ const LIGHT: usize = 5_000;
 
 /// Steps (`crates/budget`) for compiling a pattern, besides those for its parts.
 const COMPILING: usize = 1_000;
-/// Steps for reading or compiling a part. The number is higher than the time alone would ask, so
+/// Steps for reading or compiling a part. The number is higher than the time alone requires, so
 /// that the patterns that a program keeps fit into memory.
 ///
-/// Patterns have a price, and no other text has, because few bytes compile to megabytes:
+/// Only patterns have a price in steps, because a few bytes of them compile to megabytes:
 /// `\pL{100}`. Needed by the hostile input `sp2_regex_each`, a million patterns of one map.
 const STEPS_PER_PART: usize = 40;
 /// Bytes that are searched for one part in the time of a step.

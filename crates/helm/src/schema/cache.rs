@@ -87,8 +87,8 @@ fn head(data: &[u8], (files, bytes): &mut (usize, usize)) -> Option<Head> {
 }
 
 impl Head {
-    /// Returns the address of the file: its id, which may be relative to its place, or without an
-    /// id the place.
+    /// Returns the address of the file: its id, resolved against `place`, or `place` if the file
+    /// has no id.
     fn address(&self, place: Option<&str>) -> Option<String> {
         let id = [&self.id, &self.old_id].into_iter().find_map(|id| id.as_ref()?.as_str());
         let id = id.and_then(|id| id.split('#').next()).filter(|id| !id.is_empty());

@@ -1,12 +1,12 @@
 //! Configs of functions: further fields of kinds, and the refusal of fields that a function does
-//! not know (`packagevariants.md` 8.5). An ignored field would publish wrong content in silence.
+//! not know (`packagevariants.md` 8.5). An ignored field would silently publish wrong content.
 
 use groundwork_yaml::tree::{Kind, Node};
 
 use super::{group, text};
 use crate::package::KPTFILE;
 
-/// Name of the ConfigMap that renderings make of `configMap`. Other ConfigMaps come from a file,
+/// Name of the ConfigMap that renderings make from `configMap`. Other ConfigMaps come from a file,
 /// whose further keys may be meant for other functions.
 const INLINE: &str = "function-input";
 /// Older name of the lists of further fields.

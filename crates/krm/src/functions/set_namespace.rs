@@ -116,8 +116,8 @@ fn create(list: &mut ResourceList, namespace: &str) {
         return;
     }
     if list.is_selection {
-        // With a selection, the Namespace may be among the items left out. Each rendering would add
-        // another one.
+        // With a selection, the Namespace may be among the items left out, and each rendering would
+        // then add another one.
         return list.info(format!(
             "namespace \"{namespace}\" not created: the function receives only selected resources"
         ));
@@ -178,8 +178,9 @@ fn namespace_of(root: &Node) -> &str {
     if namespace.is_empty() { "default" } else { namespace }
 }
 
-/// Warns of objects without an upstream identifier. Objects of several origins are no fault: people
-/// add objects of their own to a package, and Porch's server does not compare origins either.
+/// Warns of objects without an upstream identifier. Objects of several origins are not an error:
+/// people add objects of their own to a package, and Porch's server does not compare origins
+/// either.
 fn warn_of_missing_origins(list: &mut ResourceList) {
     let local = |item: &&Item| !is_local_config(&item.root) && origin(&item.root).is_none();
     let without = list.items.iter().filter(local);

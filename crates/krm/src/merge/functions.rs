@@ -1,8 +1,8 @@
 //! Functions of Kptfiles in a merge (`packagevariants.md` 7.6): the same function in three
 //! versions of a list, and the order of the merged list.
 //!
-//! Functions seldom have names, and their order is meaning. So they are matched first, and get an
-//! identifier for the time of the merge.
+//! Functions seldom have names, and their order matters. So they are matched first, and get a
+//! temporary identifier for the merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 

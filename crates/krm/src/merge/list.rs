@@ -128,8 +128,8 @@ impl Fields<'_> {
             (local, None, None) => Ok(local.cloned()),
             (None, None, updated) => Ok(updated.cloned()),
             (None, Some(_), None) => Ok(None),
-            // The part of a function that the upstream has changed would be a function without its
-            // config.
+            // The upstream has changed a part of a function that was removed here. That part alone
+            // would be a function without its config, so the function stays removed.
             (None, Some(_), Some(_)) if is_function => Ok(None),
             (Some(local), _, Some(_)) => {
                 let merged = self.merge_maps(element, &item, &here)?;

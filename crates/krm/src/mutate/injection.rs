@@ -36,7 +36,7 @@ struct Point {
 }
 
 /// Result for an injection point.
-struct Outcome {
+struct InjectionResult {
     is_injected: bool,
     message: String,
 }
@@ -144,8 +144,13 @@ fn check(points: &[Point]) -> Result<(), String> {
 }
 
 /// Fills an injection point if an object is selected for it (`packagevariants.md` 3.4.4 to 3.4.6).
-fn fill(root: &mut Node, point: &Point, selectors: &[InjectionSelector], mutation: &Mutation<'_>) -> Outcome {
-    let failed = |message: String| Outcome { is_injected: false, message };
+fn fill(
+    root: &mut Node,
+    point: &Point,
+    selectors: &[InjectionSelector],
+    mutation: &Mutation<'_>,
+) -> InjectionResult {
+    let failed = |message: String| InjectionResult { is_injected: false, message };
     let Point { api_version, kind, .. } = point;
     if selectors.is_empty() {
         return failed("no injectors defined".to_owned());
@@ -168,7 +173,7 @@ fn fill(root: &mut Node, point: &Point, selectors: &[InjectionSelector], mutatio
         return failed(format!("field {field:?} not found in resource {name:?}"));
     };
     copy(root, field, value, name);
-    Outcome { is_injected: true, message: format!("injected resource {name:?} from cluster") }
+    InjectionResult { is_injected: true, message: format!("injected resource {name:?} from cluster") }
 }
 
 /// Returns the object of the first selector that matches one.
@@ -237,7 +242,7 @@ fn keep_comments(old: &Node, new: &mut Node) {
 fn set_conditions(
     files: &mut Package,
     points: &[Point],
-    outcomes: &[Outcome],
+    outcomes: &[InjectionResult],
     mutation: &Mutation<'_>,
 ) -> Result<(), MutationError> {
     let Some(text) = files.get_mut(KPTFILE) else { return Ok(()) };
@@ -291,7 +296,7 @@ fn add_gates(root: &mut Node, required: &[&str]) -> bool {
     true
 }
 
-fn put_conditions(root: &mut Node, points: &[Point], outcomes: &[Outcome]) -> bool {
+fn put_conditions(root: &mut Node, points: &[Point], outcomes: &[InjectionResult]) -> bool {
     let wanted: Vec<[(&str, &str); 4]> = points
         .iter()
         .zip(outcomes)

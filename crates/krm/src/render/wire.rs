@@ -222,7 +222,7 @@ fn settle(old: &Node, new: &mut Node) {
         *new = old.clone();
         return;
     }
-    // Functions of Go write `1.0` as `1`, and `0644` as `420`.
+    // Functions written in Go write `1.0` as `1`, and `0644` as `420`.
     if is_same_number(old, new) {
         new.content = old.content.clone();
         new.tag.clone_from(&old.tag);

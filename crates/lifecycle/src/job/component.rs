@@ -8,7 +8,9 @@ use groundwork_component::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
+use super::{
+    Inputs, JobError, JobOutcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites,
+};
 use crate::error::OperationError;
 use crate::reason::Reason;
 
@@ -23,7 +25,7 @@ pub(super) struct Selection {
 
 /// Steps 1 to 6 of `components.md` 4.1: computes the effective reference before any lookup. `None`
 /// without a component.
-pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
+pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut JobOutcome) -> Result<Option<Selection>, JobError> {
     let installation = inputs.installation;
     let name = installation.spec.context();
     let context = inputs.context.ok_or_else(|| {
@@ -122,7 +124,11 @@ fn namespace(installation: &Installation) -> &str {
 
 /// Reads the overwrites. Missing overwrites are an error (`components.md` 8, E4) even for an
 /// Installation without a component (`components.md` 3.2).
-fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> Result<Overwrites, JobError> {
+fn overwrites(
+    inputs: &Inputs<'_>,
+    context: &Context,
+    outcome: &mut JobOutcome,
+) -> Result<Overwrites, JobError> {
     let Some(name) = context.overwrites() else { return Ok(Overwrites::default()) };
     let object = inputs.overwrites.ok_or_else(|| {
         let cause = format!(
@@ -202,7 +208,7 @@ fn substitute(
     context: &Context,
     overwrites: &Overwrites,
     original: &Reference,
-    outcome: &mut Outcome,
+    outcome: &mut JobOutcome,
 ) -> Substitution {
     let (substitution, outcomes) = overwrites.explain(original);
     if context.overwrites().is_none() {
@@ -220,7 +226,7 @@ fn substitute(
 fn resolver_rules(
     inputs: &Inputs<'_>,
     context: &Context,
-    outcome: &mut Outcome,
+    outcome: &mut JobOutcome,
 ) -> Result<ResolverRules, JobError> {
     let Some(name) = context.ocm_config_map() else { return Ok(ResolverRules::default()) };
     let namespace = namespace(inputs.installation);

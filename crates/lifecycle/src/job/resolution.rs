@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::component::Selection;
 use super::signature::{self, SignatureCheck};
-use super::{Inputs, Outcome, OverwriteReport, Warning, begin};
+use super::{Inputs, JobOutcome, OverwriteReport, Warning, begin};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 
@@ -42,7 +42,7 @@ pub enum OverwriteChange {
 /// Evaluates the reference of an Installation, with the same errors and texts as [`super::render`].
 /// Never accesses a repository.
 pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
-    let mut outcome = Outcome::default();
+    let mut outcome = JobOutcome::default();
     let (selection, error) = match begin(inputs, &mut outcome) {
         Ok(selection) => (selection, None),
         Err(error) => (None, Some(error.cause)),

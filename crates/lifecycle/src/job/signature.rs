@@ -17,7 +17,7 @@ pub enum SignaturePolicy {
     DoNotEnforce,
     /// All components must be signed.
     Enforce,
-    /// No component must be signed, even if an Installation asks for verification.
+    /// Unsigned components are allowed, even if an Installation asks for verification.
     Disabled,
 }
 

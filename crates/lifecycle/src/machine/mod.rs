@@ -40,8 +40,8 @@ pub use tree::{Known, Part, StaleCopy, Tree};
 
 /// Returns the next step for a tree.
 ///
-/// A caller that lost the response to a step can read the objects again: a step that has been done
-/// already leads to the following one.
+/// A caller that lost the response to a step can read the objects again. If the step was done, the
+/// next step follows.
 pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let step = installation::next(tree, moment);
     if step == Next::Rest { execution::next(tree, moment) } else { step }

@@ -158,8 +158,9 @@ pub struct Tree {
     pub(super) begun: Option<String>,
     /// Id of the job that the tree was filled for.
     pub(super) job: Option<String>,
-    /// Version of the Installation in which its job was found to begin. A cache that has seen this
-    /// version by events also contains all changes that users made before they requested the job.
+    /// Version of the Installation from which this process learned that the job begins. A cache
+    /// that has seen this version by events also contains all changes that users made before they
+    /// requested the job.
     pub asked_in: Option<String>,
     /// True while the attempt that filled the tree continues.
     pub goes_on: bool,

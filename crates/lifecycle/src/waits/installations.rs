@@ -202,11 +202,11 @@ fn successors(installation: &Installation, names: &[&str], around: Around<'_>) -
     let one = |name: &str, known: Option<&Installation>| {
         let values = known.map(|known| between(installation, known)).unwrap_or_default();
         match values.is_empty() {
-            true => format!("Installation {name} to be gone, which imports from it"),
-            false => format!("Installation {name} to be gone, which imports its {}", exports(&values)),
+            true => format!("Installation {name}, which imports from it"),
+            false => format!("Installation {name}, which imports its {}", exports(&values)),
         }
     };
-    said(names, around, one, "which import from it, to be gone")
+    format!("the deletion of {}", said(names, around, one, "which import from it"))
 }
 
 /// Describes siblings: one sibling with its values, several by their names only.

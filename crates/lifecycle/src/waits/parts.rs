@@ -116,7 +116,7 @@ fn of_waiting(item: &DeployItem, beside: Beside<'_>) -> Option<Found> {
         (true, _) => Found::in_line("its turn in the job of its Execution", since),
         (false, true) => {
             let verb = if names.len() == 1 { "needs" } else { "need" };
-            Found::in_line(format!("{} to be gone, which {verb} it", counted(ITEM, &names)), since)
+            Found::in_line(format!("the deletion of {}, which {verb} it", counted(ITEM, &names)), since)
         }
         (false, false) => Found::in_line(format!("{}, which it depends on", counted(ITEM, &names)), since),
     }

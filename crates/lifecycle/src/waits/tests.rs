@@ -219,7 +219,7 @@ fn items_wait_for_one_another() {
     };
     let told = told(&members(&[shop], &[deleted("a", ""), deleted("b", "a"), deleted("c", "a")]), &clock());
     assert!(
-        told[2].starts_with("DeployItem a: waits for 2 items: b, c to be gone, which need it, since"),
+        told[2].starts_with("DeployItem a: waits for the deletion of 2 items: b, c, which need it, since"),
         "{told:?}"
     );
 }
@@ -276,13 +276,13 @@ fn installations_wait_for_siblings() {
     assert_eq!(
         told("web"),
         format!(
-            "Installation shop: waits for Installation web to be gone, which imports its export `url`, {times}"
+            "Installation shop: waits for the deletion of Installation web, which imports its export `url`, {times}"
         )
     );
     assert_eq!(
         told("job, web"),
         format!(
-            "Installation shop: waits for 2 Installations: job, web, which import from it, to be gone, {times}"
+            "Installation shop: waits for the deletion of 2 Installations: job, web, which import from it, {times}"
         )
     );
 }

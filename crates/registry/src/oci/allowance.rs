@@ -62,7 +62,7 @@ impl Allowance {
     ///
     /// # Errors
     ///
-    /// As [`Blob::read_all`], and there may not be enough memory.
+    /// Fails as [`Blob::read_all`] does, and if there is not enough memory.
     pub fn read_all(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         match &self.memory {
             Some(memory) => memory.read_all(blob, address, limit),

@@ -13,7 +13,7 @@ use super::allowance::Allowance;
 use super::client::{self, Call, Client, Source};
 use super::keyring::Keyring;
 use super::network::{Network, Reach};
-use super::{LARGEST_MANIFEST, NetworkOptions, Place, is_tag};
+use super::{LARGEST_MANIFEST, NetworkOptions, RemoteRepository, is_tag};
 use crate::artifact_set;
 use crate::blobs::{self, Blobs as _};
 use crate::digest::Digest;
@@ -171,7 +171,7 @@ impl ChartClient {
         Self::reaching(options, reach)
     }
 
-    /// Creates a client for these addresses, whatever the options say of them.
+    /// Creates a client for these addresses, regardless of the options.
     pub(crate) fn reaching(options: NetworkOptions, reach: Reach) -> Self {
         Self { network: Arc::new(Network::new(options).reaching(reach.clone())), reach }
     }
@@ -340,11 +340,15 @@ fn host_and_path(reference: &str) -> Result<(&str, &str), ChartError> {
 
 /// Finds an artifact, and the digest of its manifest. `path` is the part of `reference` after its
 /// host.
-fn find<'a>(client: &'a Client, path: &str, reference: &str) -> Result<(Place<'a>, Digest), ChartError> {
+fn find<'a>(
+    client: &'a Client,
+    path: &str,
+    reference: &str,
+) -> Result<(RemoteRepository<'a>, Digest), ChartError> {
     let no_reference = || ChartError::NoReference(shown(reference));
     let (path, digest) = path.split_once('@').map_or((path, None), |(path, digest)| (path, Some(digest)));
     let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(shown(reference)))?;
-    let mut place = Place::new(client, path.to_owned()).map_err(|_| no_reference())?;
+    let mut place = RemoteRepository::new(client, path.to_owned()).map_err(|_| no_reference())?;
     let digest = match digest {
         Some(text) => Digest::parse(text).ok_or_else(no_reference)?,
         None if !is_tag(&tag.replace('+', "_")) => return Err(no_reference()),

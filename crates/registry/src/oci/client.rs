@@ -28,7 +28,7 @@ use crate::tree::{malformed, shortened};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time for the beginning of an answer, and for each further read.
 const READ: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
-/// Time for a whole answer, so that one that drips byte by byte ends, too.
+/// Time for a whole answer, so that an answer that arrives byte by byte ends, too.
 const RECEIVE: Duration = Duration::from_secs(3600);
 /// Time for a body, in addition to the time that the allowance has left when the body begins. The
 /// allowance grows while enough bytes arrive.

@@ -5,9 +5,9 @@
 //! Holding ──read_all, take──> bytes, until the work is over
 //! ```
 //!
-//! Does for waiting threads the same as the module `answer` of `crates/client` does for clusters. A
-//! piece of work that wants more memory than there is waits for a moment, and then fails and gives
-//! back its memory. So pieces of work never wait for each other for ever.
+//! Works like the module `answer` of `crates/client`, but for blocking threads. A piece of work
+//! that wants more memory than there is waits for a moment, and then fails and gives back its
+//! memory. So pieces of work never wait for each other for ever.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _};
@@ -155,7 +155,7 @@ impl Holding {
     ///
     /// # Errors
     ///
-    /// As [`Holding::take`] and [`Blob::read_all`]; then no bytes stay reserved.
+    /// Fails as [`Holding::take`] and [`Blob::read_all`] do; then no bytes stay reserved.
     pub fn read_all(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         let mut bytes = Vec::new();
         let read = self.read_into(&mut bytes, blob, address, limit);

@@ -65,7 +65,8 @@ impl Contents {
         for entry in list(part, "repositories") {
             let repository = entry.get("repository").and_then(Value::as_object);
             let repository = repository.filter(|repository| type_of(repository) == "DockerConfig");
-            // A file of the machine on which somebody wrote the configuration is none of ours.
+            // The path names a file of the machine on which the configuration was written, not of
+            // this one.
             let config = repository.and_then(|repository| text(repository, "dockerConfig"));
             self.docker_configs.extend(config.map(str::to_owned));
         }

@@ -8,7 +8,7 @@ use ureq::{Body, ResponseExt as _};
 
 use super::allowance::Allowance;
 use super::client::{self, Call, Client};
-use super::{LARGEST_MANIFEST, Place};
+use super::{LARGEST_MANIFEST, RemoteRepository};
 use crate::artifact::{self, BlobDescriptor, Manifest};
 use crate::blobs::{self, Blobs, LARGEST_BLOB};
 use crate::ctf::Ctf;
@@ -46,9 +46,9 @@ pub(crate) fn push(archive: &Ctf, registry: &Registry, replace: bool) -> Result<
     let reading = client.within(&Allowance::unsaid());
     let mut pushed = Vec::new();
     for (repository, tag, digest) in archive.artifacts()? {
-        let place = Place::new(&client, client.below(&repository))?;
+        let place = RemoteRepository::new(&client, client.below(&repository))?;
         let address = place.tagged(&tag);
-        let present = Place::new(&reading, client.below(&repository))?.find(&tag)?;
+        let present = RemoteRepository::new(&reading, client.below(&repository))?.find(&tag)?;
         let is_unchanged = present.as_ref() == Some(&digest);
         match present {
             Some(present) if !is_unchanged && !replace => {
@@ -63,7 +63,7 @@ pub(crate) fn push(archive: &Ctf, registry: &Registry, replace: bool) -> Result<
     Ok(pushed)
 }
 
-impl Place<'_> {
+impl RemoteRepository<'_> {
     /// Writes a manifest, after everything that it refers to.
     fn push(&self, archive: &Ctf, digest: &Digest, reference: &str) -> Result<(), RepositoryError> {
         let text = blobs::manifest_bytes(archive, digest)?;

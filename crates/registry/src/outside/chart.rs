@@ -5,7 +5,7 @@ use std::sync::Arc;
 use groundwork_component::{Blob, Chart, Outside, RepositoryError};
 
 use super::Fetcher;
-use super::permissions::{self, Kind, Permission, Place, authority};
+use super::permissions::{self, ContentAddress, Kind, Permission, authority};
 use crate::oci::{
     Authorization, CHART, ChartClient, ChartError, Keyring, LARGEST_CHART, NetworkOptions,
     RepositoryChartError,
@@ -58,7 +58,7 @@ fn permit<'a>(fetcher: &'a Fetcher, chart: &Chart) -> Result<Permitted<'a>, Repo
         malformed(address.clone(), &format!("helmRepository cannot be used: {problem}"))
     })?;
     url.set_fragment(None);
-    let permission = fetcher.permission(Kind::Helm, &Place::of_url(&url), &address)?;
+    let permission = fetcher.permission(Kind::Helm, &ContentAddress::of_url(&url), &address)?;
     let (path, query) = (url.path().trim_end_matches('/'), url.query());
     let host = authority(&url);
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read as _};
 use flate2::read::GzDecoder;
 use groundwork_component::{Blob, Commit, RepositoryError, shown};
 
-use super::permissions::{self, Kind, Permission, Place, authority};
+use super::permissions::{self, ContentAddress, Kind, Permission, authority};
 use super::{Authority, Fetcher, content};
 use crate::oci::{Call, Consumer};
 use crate::tree::malformed;
@@ -27,11 +27,11 @@ pub(super) fn open(fetcher: &Fetcher, commit: &Commit) -> Result<Blob, Repositor
     let (owner, name) = names(url.path())
         .ok_or_else(|| wrong("repoUrl must name a repository, such as https://github.com/OWNER/NAME"))?;
     let (host, path) = (authority(&url), format!("{owner}/{name}"));
-    let place = Place::new(url.scheme(), &host, &path);
+    let place = ContentAddress::new(url.scheme(), &host, &path);
     let permission = fetcher.permission(Kind::GitHub, &place, &address)?;
     let api = api_host(permission, &host, &commit.api_hostname).ok_or_else(|| {
         wrong(&format!(
-            "apiHostname {:?} is another host than that of the repository; permit it with apiHostname in the entry for \
+            "apiHostname {:?} differs from the host of the repository; permit it with apiHostname in the entry for \
              gitHub in the list accesses of the repository map",
             commit.api_hostname
         ))

@@ -2,12 +2,12 @@
 
 use groundwork_component::{Blob, Download, RepositoryError, shown};
 
-use super::permissions::{self, Kind, Place, authority};
+use super::permissions::{self, ContentAddress, Kind, authority};
 use super::{Authority, Fetcher, content};
 use crate::oci::{Call, Consumer};
 use crate::tree::malformed;
 
-/// Media type of content of which neither the access nor the server says one.
+/// Media type of content for which neither the access nor the server gives one.
 const UNKNOWN: &str = "application/octet-stream";
 
 pub(super) fn open(fetcher: &Fetcher, download: &Download) -> Result<Blob, RepositoryError> {
@@ -15,7 +15,7 @@ pub(super) fn open(fetcher: &Fetcher, download: &Download) -> Result<Blob, Repos
     let mut url = permissions::parse(Kind::Wget, &download.url)
         .map_err(|problem| malformed(address.clone(), &format!("url cannot be used: {problem}")))?;
     url.set_fragment(None);
-    let permission = fetcher.permission(Kind::Wget, &Place::of_url(&url), &address)?;
+    let permission = fetcher.permission(Kind::Wget, &ContentAddress::of_url(&url), &address)?;
     let host = authority(&url);
     let found = Authority::find(&*fetcher.keyring(permission)?, Consumer::Wget, &host, url.path());
     let reach = fetcher.reach(Some(host.clone()));

@@ -3,7 +3,7 @@
 use groundwork_component::{Blob, Outside, RepositoryError, StoredObject};
 use jiff::Timestamp;
 
-use super::permissions::{self, Kind, Place, authority};
+use super::permissions::{self, ContentAddress, Kind, authority};
 use super::signing::{self, Key, Request};
 use super::{Fetcher, content};
 use crate::oci::{Call, Consumer, Credentials, Keyring};
@@ -19,7 +19,7 @@ struct Location {
     host: String,
     /// Path of the request, encoded.
     path: String,
-    place: Place,
+    place: ContentAddress,
     /// Host that credentials are for; empty for AWS.
     consumer: String,
 }
@@ -30,7 +30,7 @@ pub(super) fn open(fetcher: &Fetcher, object: &StoredObject) -> Result<Blob, Rep
     let permission = fetcher.permission(Kind::S3, &location.place, &address)?;
     let keyring = fetcher.keyring(permission)?;
     let (key, source) = key_of(&keyring, &location, object);
-    // The name of an endpoint is the operator's, that of AWS is not.
+    // An operator names the host of an endpoint, but not those of AWS.
     let named = (!location.consumer.is_empty()).then(|| location.host.clone());
     let origin = format!("{}://{}", location.scheme, location.host);
     let client = fetcher.client(permission, &origin, fetcher.reach(named))?;
@@ -101,13 +101,13 @@ fn locate(object: &StoredObject) -> Result<Location, &'static str> {
         let region = if region.is_empty() { REGION } else { region };
         let end = if region.starts_with("cn-") { ".cn" } else { "" };
         let store = format!("s3.{region}.amazonaws.com{end}");
-        // A certificate covers one label before the store.
+        // A wildcard certificate covers only one label in front of the store's host name.
         let (host, path) = if bucket.contains('.') || *has_path_style {
             (store, format!("/{bucket}/{encoded}"))
         } else {
             (format!("{bucket}.{store}"), format!("/{encoded}"))
         };
-        let place = Place::new("s3", bucket, key);
+        let place = ContentAddress::new("s3", bucket, key);
         return Ok(Location { scheme: "https".to_owned(), host, path, place, consumer: String::new() });
     }
     let url = permissions::parse(Kind::S3, endpoint).map_err(|_| "its endpoint is not the URL of a store")?;
@@ -121,7 +121,7 @@ fn locate(object: &StoredObject) -> Result<Location, &'static str> {
     } else {
         (format!("{bucket}.{store}"), format!("/{encoded}"))
     };
-    let place = Place::new(url.scheme(), &store, &format!("{bucket}/{key}"));
+    let place = ContentAddress::new(url.scheme(), &store, &format!("{bucket}/{key}"));
     Ok(Location { scheme: url.scheme().to_owned(), host, path, place, consumer: store })
 }
 

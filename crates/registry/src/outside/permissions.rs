@@ -55,7 +55,7 @@ impl Kind {
 
 /// Address without its query, as permissions compare it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ContentAddress {
     scheme: String,
     /// Host, with its port unless that is the default of the scheme.
     pub(super) authority: String,
@@ -63,7 +63,7 @@ pub(super) struct Place {
     parts: Vec<String>,
 }
 
-impl Place {
+impl ContentAddress {
     pub(super) fn new(scheme: &str, authority: &str, path: &str) -> Self {
         let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();
         while parts.last().is_some_and(String::is_empty) {
@@ -123,7 +123,7 @@ pub(super) fn parse(kind: Kind, text: &str) -> Result<Url, &'static str> {
 #[derive(Debug, Clone)]
 pub(crate) struct Permission {
     kind: Kind,
-    pub(super) place: Place,
+    pub(super) place: ContentAddress,
     pub(super) ca: Option<PathBuf>,
     pub(super) ocm_config: Option<PathBuf>,
     pub(super) api_hostname: Option<String>,
@@ -153,7 +153,7 @@ impl Permission {
         if url.query().or(url.fragment()).is_some() {
             return Err("url must not have a query or a fragment".to_owned());
         }
-        let mut place = Place::of_url(&url);
+        let mut place = ContentAddress::of_url(&url);
         if kind == Kind::S3 {
             // The names of objects are compared as they are, not as a URL writes them.
             let decode = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -202,7 +202,7 @@ impl Permissions {
     }
 
     /// Finds the most specific entry that covers a place.
-    pub(super) fn find(&self, kind: Kind, place: &Place) -> Option<&Permission> {
+    pub(super) fn find(&self, kind: Kind, place: &ContentAddress) -> Option<&Permission> {
         let covers = |entry: &&Permission| {
             // An entry for a whole host covers every reading of a path.
             let is_clear = entry.place.parts.is_empty() || !place.is_ambiguous();
@@ -230,7 +230,8 @@ mod tests {
             let mut permissions = Permissions::new("map");
             permissions.add(permission(kind, entry).unwrap());
             let kind = Kind::of(kind).unwrap();
-            parse(kind, address).is_ok_and(|url| permissions.find(kind, &Place::of_url(&url)).is_some())
+            parse(kind, address)
+                .is_ok_and(|url| permissions.find(kind, &ContentAddress::of_url(&url)).is_some())
         };
         for (entry, address, expected) in [
             ("https://a.org/shop", "https://a.org/shop", true),
@@ -272,7 +273,7 @@ mod tests {
             ("my folder/../b", false),
             ("other/a", false),
         ] {
-            let found = permissions.find(Kind::S3, &Place::new("s3", "bucket", path));
+            let found = permissions.find(Kind::S3, &ContentAddress::new("s3", "bucket", path));
             assert_eq!(found.is_some(), expected, "{path}");
         }
     }

@@ -475,7 +475,7 @@ fn files() {
     }
 }
 
-/// The digest of a resource holds for content of other servers, on the way of a whole component.
+/// Content that a component version has on another server must match the digest of its resource.
 #[test]
 fn content_of_a_component() {
     let (host, _) = serve(|_| vec![answer("200 OK", "", b"seven"), answer("200 OK", "", b"eight")]);
@@ -520,7 +520,7 @@ fn entries_of_the_map() {
     }
     let mut first = load("accesses: [{type: wget, url: 'https://a.org'}]").unwrap();
     first.merge(load("accesses: [{type: wget, url: 'https://b.org'}]").unwrap()).unwrap();
-    let place = |host: &str| Place::new("https", host, "x");
+    let place = |host: &str| ContentAddress::new("https", host, "x");
     let find = |host: &str| first.permissions().find(Kind::Wget, &place(host)).is_some();
     assert!(find("a.org") && find("b.org") && !find("c.org"));
 }

@@ -1,4 +1,4 @@
-//! Faults of single texts and numbers, and of numbers of members and elements.
+//! Faults of single strings and numbers, and of the counts of members and elements.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! Choices: `<<if`, `<<switch`, `<<type`.
 
-use super::{Control, Outcome, text};
+use super::{Control, ControlOutcome, text};
 use crate::env::Env;
 use crate::eval::{EvalError, Evaluated, call_whole};
 use crate::flow::Walker;
@@ -9,15 +9,15 @@ use crate::issue::quote;
 use crate::operators::compare::same;
 use crate::value::{Flags, Map, Node, Value};
 
-fn failed(message: impl Into<String>) -> Outcome {
-    Outcome::Failed(Issue::new(message))
+fn failed(message: impl Into<String>) -> ControlOutcome {
+    ControlOutcome::Failed(Issue::new(message))
 }
 
-fn chosen(node: Option<&Node>) -> Outcome {
-    node.map_or(Outcome::Undefined, |node| Outcome::Value(node.clone()))
+fn chosen(node: Option<&Node>) -> ControlOutcome {
+    node.map_or(ControlOutcome::Undefined, |node| ControlOutcome::Value(node.clone()))
 }
 
-pub(super) fn condition(control: &Control<'_>) -> Outcome {
+pub(super) fn condition(control: &Control<'_>) -> ControlOutcome {
     let holds = match &control.value.value {
         Value::Bool(holds) => *holds,
         Value::Nil => false,
@@ -27,7 +27,7 @@ pub(super) fn condition(control: &Control<'_>) -> Outcome {
 }
 
 /// Runs `<<switch` with regular fields: the value names the field to choose.
-pub(super) fn switch(control: &Control<'_>) -> Outcome {
+pub(super) fn switch(control: &Control<'_>) -> ControlOutcome {
     match &control.value.value {
         Value::Nil => default(control, || "invalid switch value: %!q(<nil>)".to_owned()),
         Value::String(name) => by_name(control, name),
@@ -35,21 +35,21 @@ pub(super) fn switch(control: &Control<'_>) -> Outcome {
     }
 }
 
-pub(super) fn by_type(control: &Control<'_>) -> Outcome {
+pub(super) fn by_type(control: &Control<'_>) -> ControlOutcome {
     by_name(
         control,
         if control.value.has(Flags::UNDEFINED) { "undef" } else { control.value.value.type_name() },
     )
 }
 
-fn by_name(control: &Control<'_>, name: &str) -> Outcome {
+fn by_name(control: &Control<'_>, name: &str) -> ControlOutcome {
     match control.regular().find(|(key, _)| &**key == name).map(|(_, node)| node) {
         Some(node) => chosen(Some(node)),
         None => default(control, || format!("invalid switch value: {}", quote(name))),
     }
 }
 
-fn default(control: &Control<'_>, problem: impl FnOnce() -> String) -> Outcome {
+fn default(control: &Control<'_>, problem: impl FnOnce() -> String) -> ControlOutcome {
     match control.option("<<default") {
         Some(node) => chosen(Some(node)),
         None => failed(problem()),
@@ -61,7 +61,7 @@ pub(super) fn matching(
     walker: &mut Walker<'_, '_>,
     control: &Control<'_>,
     env: &Env<'_>,
-) -> Result<Outcome, EvalError> {
+) -> Result<ControlOutcome, EvalError> {
     let Some(Value::List(cases)) = control.option("<<cases").map(|node| &node.value) else {
         return Ok(failed("cases must be a list"));
     };
@@ -91,7 +91,7 @@ enum CaseMatch {
     Differs,
     /// The condition cannot be decided in this pass, or is invalid; the whole `<<switch` gets this
     /// outcome.
-    Undecided(Outcome),
+    Undecided(ControlOutcome),
 }
 
 /// Evaluates a condition. One that fails counts as false; one that is not a lambda counts as true.
@@ -109,7 +109,7 @@ fn holds(
         return Ok(CaseMatch::Holds);
     };
     Ok(match call_whole(walker.run, lambda, vec![value.clone()], env) {
-        Ok(Evaluated { value: None, .. }) => CaseMatch::Undecided(Outcome::Pending),
+        Ok(Evaluated { value: None, .. }) => CaseMatch::Undecided(ControlOutcome::Pending),
         Ok(Evaluated { value: Some(Value::Bool(true)), .. }) => CaseMatch::Holds,
         Ok(Evaluated { value: Some(Value::Bool(false)), .. }) | Err(EvalError::Issue(_)) => {
             CaseMatch::Differs

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Control, Outcome, text};
+use super::{Control, ControlOutcome, text};
 use crate::env::Env;
 use crate::eval::{EvalError, Evaluated, Growing, instantiate};
 use crate::flow::Walker;
@@ -46,20 +46,20 @@ pub(super) fn run(
     walker: &mut Walker<'_, '_>,
     control: &Control<'_>,
     env: &Env<'_>,
-) -> Result<Outcome, EvalError> {
+) -> Result<ControlOutcome, EvalError> {
     let Some(body) = template(control, "<<do") else {
-        return Ok(Outcome::Failed(Issue::new("do field required")));
+        return Ok(ControlOutcome::Failed(Issue::new("do field required")));
     };
     if control.value.has(Flags::UNDEFINED) {
-        return Ok(Outcome::Undefined);
+        return Ok(ControlOutcome::Undefined);
     }
     let variables = match variables(&control.value.value) {
         Ok(variables) => variables,
-        Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
+        Err(message) => return Ok(ControlOutcome::Failed(Issue::new(message))),
     };
     let key = template(control, "<<mapkey");
     if key.as_ref().is_some_and(|key| !matches!(key.content.value, Value::Expression(_))) {
-        return Ok(Outcome::Failed(Issue::new("mapkey must be an expression")));
+        return Ok(ControlOutcome::Failed(Issue::new("mapkey must be an expression")));
     }
     let keyed = key.is_some();
     let rounds = Loop { variables, body, key, env };
@@ -68,13 +68,13 @@ pub(super) fn run(
     let Results { list, fields, problems, pending, .. } = results;
     Ok(if !problems.is_empty() {
         let message = "error evaluating body".to_owned();
-        Outcome::Retry(Issue { message, nested: problems, sequence: false })
+        ControlOutcome::Retry(Issue { message, nested: problems, sequence: false })
     } else if pending {
-        Outcome::Pending
+        ControlOutcome::Pending
     } else if keyed {
-        Outcome::Value(Node::new(Value::Map(Arc::new(Map::new(fields)))))
+        ControlOutcome::Value(Node::new(Value::Map(Arc::new(Map::new(fields)))))
     } else {
-        Outcome::Value(Node::new(Value::List(Arc::new(list.into_iter().collect()))))
+        ControlOutcome::Value(Node::new(Value::List(Arc::new(list.into_iter().collect()))))
     })
 }
 

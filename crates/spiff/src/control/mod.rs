@@ -26,7 +26,7 @@ const CONTROLS: [(&str, &[&str]); 5] = [
 ];
 
 /// The result of running a control.
-enum Outcome {
+enum ControlOutcome {
     /// A value that the control needs is not final.
     Pending,
     Undefined,
@@ -114,34 +114,34 @@ pub(crate) fn fire(
     }
     let before = walker.run.begin_reads(walker.id);
     let outcome = run(walker, &map, env);
-    let waits = matches!(outcome, Ok(Outcome::Pending | Outcome::Retry(_)));
+    let waits = matches!(outcome, Ok(ControlOutcome::Pending | ControlOutcome::Retry(_)));
     walker.run.end_reads(walker.id, before, waits.then_some(at));
     let mut new = flowed;
     match outcome? {
-        Outcome::Pending => {
+        ControlOutcome::Pending => {
             new.flags.remove(Flags::ERROR);
             return Ok(if changed || new.flags != node.flags { Flowed::New(new) } else { Flowed::Same });
         }
-        Outcome::Retry(issue) => {
+        ControlOutcome::Retry(issue) => {
             new.flags |= Flags::ERROR;
             fail(&mut new, issue, env);
             return Ok(if changed || !same_node(node, &new) { Flowed::New(new) } else { Flowed::Same });
         }
-        Outcome::Malformed(issue) => {
+        ControlOutcome::Malformed(issue) => {
             new.value = failure("<map>");
             new.flags |= Flags::ERROR;
             fail(&mut new, issue, env);
         }
-        Outcome::Failed(issue) => {
+        ControlOutcome::Failed(issue) => {
             new.value = describe(&map);
             new.flags |= Flags::ERROR;
             fail(&mut new, issue, env);
         }
-        Outcome::Undefined => {
+        ControlOutcome::Undefined => {
             new.value = Value::Nil;
             new.flags |= Flags::UNDEFINED;
         }
-        Outcome::Value(value) => {
+        ControlOutcome::Value(value) => {
             // If the chosen value failed, the node keeps the failure and its reason.
             let state = value.flags.intersection(Flags::ERROR | Flags::FAILED);
             new.flags = new.flags.difference(Flags::ERROR).union(state);
@@ -156,21 +156,21 @@ pub(crate) fn fire(
     Ok(Flowed::New(new))
 }
 
-fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome, EvalError> {
+fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<ControlOutcome, EvalError> {
     let control = match find(map) {
         Ok(control) => control,
         Err(outcome) => return Ok(outcome),
     };
     let with_control = walker.run.control();
     if control.name == "<<switch" && control.value.has(Flags::UNDEFINED) {
-        return Ok(Outcome::Undefined);
+        return Ok(ControlOutcome::Undefined);
     }
     if !is_resolved(control.value, with_control) {
-        return Ok(Outcome::Pending);
+        return Ok(ControlOutcome::Pending);
     }
     let options = map.iter().filter(|(key, _)| !is_template_option(map, key));
     if options.map(|(_, node)| node).any(|node| !is_settled(node, with_control)) {
-        return Ok(Outcome::Pending);
+        return Ok(ControlOutcome::Pending);
     }
     let outcome = match control.name {
         "<<if" => cases::condition(&control),
@@ -181,7 +181,7 @@ fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome,
         _ => loops::run(walker, &control, env)?,
     };
     Ok(match outcome {
-        Outcome::Value(node) if node.has(Flags::UNDEFINED) => Outcome::Undefined,
+        ControlOutcome::Value(node) if node.has(Flags::UNDEFINED) => ControlOutcome::Undefined,
         outcome => outcome,
     })
 }
@@ -202,10 +202,10 @@ fn is_settled(node: &Node, control: bool) -> bool {
 }
 
 /// Returns the control of a map, or the outcome if the map breaks the rules of `spiff.md` 12.
-fn find(map: &Map) -> Result<Control<'_>, Outcome> {
+fn find(map: &Map) -> Result<Control<'_>, ControlOutcome> {
     let present: Vec<_> = CONTROLS.iter().filter(|(name, _)| map.get(name).is_some()).collect();
     let keys: Vec<&str> = map.keys().map(|key| &**key).filter(|key| is_control_key(key)).collect();
-    let malformed = |message: String| Outcome::Malformed(Issue::new(message));
+    let malformed = |message: String| ControlOutcome::Malformed(Issue::new(message));
     let is_option = |key: &str| CONTROLS.iter().any(|(_, options)| options.contains(&key));
     if let Some(unknown) =
         keys.iter().find(|key| !is_option(key) && CONTROLS.iter().all(|(name, _)| name != *key))
@@ -234,13 +234,13 @@ fn find(map: &Map) -> Result<Control<'_>, Outcome> {
     let regular: Vec<_> = control.regular().map(|(key, _)| &**key).collect();
     if !takes_fields && !regular.is_empty() {
         let message = format!("no regular fields [{}] allowed", regular.join(" "));
-        return Err(Outcome::Failed(Issue::new(message)));
+        return Err(ControlOutcome::Failed(Issue::new(message)));
     }
     Ok(control)
 }
 
 /// Runs `<<merge`: the fields, overridden by those of the value.
-fn merge(control: &Control<'_>) -> Outcome {
+fn merge(control: &Control<'_>) -> ControlOutcome {
     let defined = control.regular().filter(|(_, node)| !node.has(Flags::UNDEFINED));
     let mut merged: Map = defined.cloned().collect();
     let mut add = |map: &Map| {
@@ -260,15 +260,15 @@ fn merge(control: &Control<'_>) -> Outcome {
                     // entry.
                     _ => {
                         let message = format!("entry {position}: invalid entry type: list");
-                        return Outcome::Failed(Issue::new(message));
+                        return ControlOutcome::Failed(Issue::new(message));
                     }
                 }
             }
         }
         other => {
             let message = format!("invalid value type: {}", other.type_name());
-            return Outcome::Failed(Issue::new(message));
+            return ControlOutcome::Failed(Issue::new(message));
         }
     }
-    Outcome::Value(Node::new(Value::Map(Arc::new(merged))))
+    ControlOutcome::Value(Node::new(Value::Map(Arc::new(merged))))
 }

@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     pub(super) rest: Option<Arguments>,
 }
 
-/// Evaluates arguments in order. Later ones are evaluated also if one is pending, because one of
+/// Evaluates arguments in order. Later ones are evaluated even if one is pending, because one of
 /// them may fail.
 pub(super) fn evaluated(
     run: &mut Run<'_>,
@@ -93,7 +93,7 @@ fn positional(
     Ok(if pending { Readiness::Pending((given.info, rest)) } else { Readiness::Ready(given) })
 }
 
-/// Evaluates items without names as [`evaluated`] does. `whole` makes an expression of the items
+/// Evaluates items without names as [`evaluated`] does. `whole` makes an expression from the items
 /// that are left.
 pub(super) fn items(
     run: &mut Run<'_>,

@@ -152,8 +152,8 @@ fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) 
     alternative(run, info, right, env)
 }
 
-/// Evaluates the right side of an alternative whose left side has failed for good. The annotations
-/// of the left side stay with the result, such as that it was to be merged from another path.
+/// Evaluates the right side of an alternative whose left side has failed for good. The result keeps
+/// annotations of the left side, such as the path that the left side was to be merged from.
 fn alternative(run: &mut Run<'_>, mut info: Info, right: &Expr, env: &Env<'_>) -> Eval {
     let mut second = super::evaluate(run, right, env)?;
     let rest = second.info.rest.take();

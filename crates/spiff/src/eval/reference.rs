@@ -116,8 +116,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// Looks up steps in a local value. A lambda or template under the name `_` means the place of
-    /// its definition when steps follow.
+    /// Looks up steps in a local value. If steps follow the name `_`, a lambda or template of that
+    /// name stands for the scope in which it was defined.
     fn in_local(&self, run: &mut Run<'_>, name: &Name, value: &Value, offset: usize) -> Eval {
         if &**name == "_" && self.steps.len() > offset + 1 {
             let scope = match value {

@@ -97,7 +97,7 @@ impl Info {
         self
     }
 
-    /// Adds the info of another value of which the result is made; the later one wins. The
+    /// Adds the info of another value from which the result is made; the later one wins. The
     /// remaining expressions of both parts are dropped, since they are not those of the whole.
     pub(crate) fn join(&mut self, other: Self) {
         self.rest = None;
@@ -121,15 +121,16 @@ impl Evaluated {
         Ok(Self { value: Some(value), info: Info::default() })
     }
 
-    /// Wraps the remaining expression of a pending part: `around` makes the remaining whole of it.
+    /// Wraps the remaining expression of a pending part: `around` builds the remaining expression
+    /// of the whole from it.
     pub(crate) fn wrapped(mut self, around: impl FnOnce(Expr) -> Expr) -> Self {
         let rest = self.info.rest.take();
         self.info.rest = rest.map(|rest| Arc::new(around(Arc::unwrap_or_clone(rest))));
         self
     }
 
-    /// Makes `part`, or the remaining expression of `part`, the remaining whole. For a pending
-    /// value whose other parts are done.
+    /// Sets the remaining expression of the whole to `part`, or to the remaining expression of
+    /// `part`. For a pending value whose other parts are done.
     pub(crate) fn in_place_of(mut self, part: &Expr) -> Self {
         if self.value.is_none() && self.info.rest.is_none() {
             self.info.rest = Some(Arc::new(part.clone()));

@@ -350,7 +350,7 @@ fn key_name(node: &Node) -> &str {
 }
 
 /// Returns the entries of the stub list that are put in front (`spiff.md` 10.2), as the stub has
-/// them, also the dynamic ones.
+/// them, including dynamic ones.
 fn list_injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
     if !takes_injections(node, env) {
         return Vec::new();
@@ -374,7 +374,7 @@ fn takes_injections(node: &Node, env: &Env<'_>) -> bool {
     !env.nomerge && !node.has_any(Flags::MERGED | Flags::INJECTED)
 }
 
-/// Returns the flags that a list takes from the stub node at its path, also if that is not a list
+/// Returns the flags that a list takes from the stub node at its path, even if that is not a list
 /// (`spiff.md` 3.3, step 0), and the flag that the stub's injections are done.
 fn flags_of(node: &Node, env: &Env<'_>) -> Flags {
     let flags = node.flags | stub_flags(env);

@@ -346,7 +346,8 @@ pub(super) fn content_of(marked: &Marked, node: &Node) -> Option<Node> {
     Some(Node::at(Value::Expression(Pending(Arc::new(expression))), node.origin.clone()))
 }
 
-/// Returns the expression in the place of a dynamic node's instance, which the next pass makes.
+/// Returns the expression that stands for the instance of a dynamic node until the next pass makes
+/// that instance.
 fn instance_to_be() -> Expr {
     let template = Reference { tag: None, absolute: false, steps: vec![Step::Field(Arc::from("_"))] };
     Expr::Substitute(Box::new(Expr::Reference(template)))
@@ -393,7 +394,7 @@ pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
     notes.issue = Some(Arc::new(issue));
 }
 
-/// Applies the markers of an expression to its node, also if it has no value, because a stub may
+/// Applies the markers of an expression to its node, even if it has no value, because a stub may
 /// supply one.
 fn mark(node: &mut Node, expression: &Expr) {
     let Expr::Marked(marked) = expression else { return };

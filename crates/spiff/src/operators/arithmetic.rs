@@ -57,8 +57,8 @@ fn doubles(first: i64, second: i64) -> (f64, f64) {
 /// Operands that are neither numbers nor an address and an int; addresses out of range.
 pub(crate) fn add(first: &Value, second: &Value) -> Outcome {
     if let Value::String(text) = first {
-        let place =
-            Place::parse(text).ok_or("first argument for addition must be IP address, CIDR or number")?;
+        let place = AddressOperand::parse(text)
+            .ok_or("first argument for addition must be IP address, CIDR or number")?;
         let offset =
             second.as_int().ok_or("addition argument for an IP address requires an integer argument")?;
         return place.moved(i128::from(offset));
@@ -80,8 +80,8 @@ pub(crate) fn add(first: &Value, second: &Value) -> Outcome {
 /// Operands that are neither numbers nor an address and an int or address; addresses out of range.
 pub(crate) fn subtract(first: &Value, second: &Value) -> Outcome {
     if let Value::String(text) = first {
-        let place =
-            Place::parse(text).ok_or("first argument for substraction must be IP address, CIDR or number")?;
+        let place = AddressOperand::parse(text)
+            .ok_or("first argument for substraction must be IP address, CIDR or number")?;
         return subtract_from(&place, second);
     }
     Ok(match numbers(first, second, "non-IP address subtration requires number arguments")? {
@@ -94,15 +94,15 @@ pub(crate) fn subtract(first: &Value, second: &Value) -> Outcome {
     })
 }
 
-fn subtract_from(place: &Place, second: &Value) -> Outcome {
+fn subtract_from(place: &AddressOperand, second: &Value) -> Outcome {
     if let Some(offset) = second.as_int() {
         return place.moved(-i128::from(offset));
     }
     let Value::String(text) = second else {
         return Err("second argument of IP address subtraction must be IP address or integer".into());
     };
-    let other =
-        Place::parse(text).ok_or("second argument for substraction must be IP address, CIDR or number")?;
+    let other = AddressOperand::parse(text)
+        .ok_or("second argument for substraction must be IP address, CIDR or number")?;
     if !place.address().is_same_kind(other.address()) {
         return Err("IP type mismatch".into());
     }
@@ -182,12 +182,12 @@ fn network(text: &str, operation: &str) -> Result<Cidr, Issue> {
 }
 
 /// An address, alone or with its network.
-enum Place {
+enum AddressOperand {
     Address(Address),
     Network(Cidr),
 }
 
-impl Place {
+impl AddressOperand {
     fn parse(text: &str) -> Option<Self> {
         Address::parse(text).map(Self::Address).or_else(|| Cidr::parse(text).map(Self::Network))
     }

@@ -28,7 +28,7 @@ pub enum ReadError {
     #[error("line {line}, column {column}: the document has more than {limit} nodes, aliases expanded")]
     TooManyNodes { line: u32, column: u32, limit: usize },
     /// The text has more bytes than [`Limits::string_bytes`].
-    #[error("the text has {bytes} bytes, allowed are {limit}")]
+    #[error("the text has {bytes} bytes, more than the limit of {limit}")]
     TooLarge { bytes: usize, limit: usize },
 }
 
@@ -224,7 +224,7 @@ impl<'input> Reader<'input> {
         }
     }
 
-    /// Returns the text of a key as it was written, also if it would be a number or boolean as a
+    /// Returns the text of a key as it was written, even if it would be a number or boolean as a
     /// value **[D10]**.
     fn key(&mut self, event: Event<'input>, position: Position) -> Result<Name, ReadError> {
         let (line, column) = position;

@@ -134,7 +134,7 @@ impl Machine<'_> {
     }
 
     fn call_expression(&mut self, function: &Expr, arguments: &[Argument]) -> Answer {
-        // The method of a value is called without a value of its own.
+        // Call the method directly, without creating a method value first.
         if let ExprKind::Field(of, name) = &function.kind {
             let of = self.eval(of)?;
             let place = |fault: Fault| fault.within(function.at);

@@ -143,7 +143,7 @@ impl Machine<'_> {
         };
         let times = if length == 0 { 0 } else { times };
         let total = times.saturating_mul(length);
-        // The size is counted before anything of it is built.
+        // Count the size before building any part of the value.
         Ok(Some(match of {
             Value::Text(text) => {
                 self.heap.allocate(total)?;
@@ -185,7 +185,7 @@ impl Machine<'_> {
         Ok(Some(Value::Set(result)))
     }
 
-    /// Reports whether a value contains another; `None` for one that contains none.
+    /// Reports whether a value contains another; `None` for a value of a type without elements.
     fn contains(&self, of: &Value, value: &Value) -> Result<Option<bool>, Fault> {
         let heap = &self.heap;
         let any = |items: &[Value]| -> Result<bool, Fault> {

@@ -120,7 +120,7 @@ impl Machine<'_> {
                 }
             }
         }
-        // A fault ends the script, so only here the count has to be right.
+        // Only here the count of loops has to be restored: after a fault, the script has ended.
         self.heap.count_loop(&over, false);
         Ok(flow)
     }

@@ -15,8 +15,8 @@ pub(super) static MODULE: Module = Module {
     ],
 };
 
-/// Reports whether the text at a path of an object is that of an argument. A missing field has the
-/// empty text.
+/// Reports whether the text at a path of an object equals an argument. A missing field counts as
+/// the empty text.
 fn has(heap: &Heap, given: &Given, path: &[&str], at: usize) -> Result<bool, Fault> {
     let Value::Dict(_) = given.at(0) else { return Err(mismatch("1", given.at(0), "dict")) };
     let wanted = given.text(at)?;

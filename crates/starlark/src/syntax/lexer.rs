@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 
 use super::literal;
 use super::token::{KEYWORDS, MARKS, RESERVED, Token};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Position};
 
 /// Depth of blocks, as many as Python has.
 const MOST_INDENTS: usize = 100;
@@ -13,7 +13,7 @@ pub(super) struct Lexer<'a> {
     text: &'a str,
     /// Place of the next byte.
     at: usize,
-    place: Place,
+    place: Position,
     /// Columns of the open blocks; the first is 0.
     indents: Vec<u32>,
     /// Outdents that have not been handed out.
@@ -31,7 +31,7 @@ impl<'a> Lexer<'a> {
         Self {
             text,
             at: 0,
-            place: Place { line: 1, column: 1 },
+            place: Position { line: 1, column: 1 },
             indents: vec![0],
             outdents: 0,
             brackets: 0,
@@ -66,7 +66,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the next token and its place.
-    pub(super) fn next(&mut self) -> Result<(Token, Place), Fault> {
+    pub(super) fn next(&mut self) -> Result<(Token, Position), Fault> {
         if self.is_line_start && self.brackets == 0 {
             self.is_line_start = false;
             if let Some(token) = self.indentation()? {
@@ -159,7 +159,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn token(&mut self, first: char, place: Place) -> Result<Token, Fault> {
+    fn token(&mut self, first: char, place: Position) -> Result<Token, Fault> {
         if let Some(prefix) = self.quote_prefix() {
             return self.string(prefix, place);
         }
@@ -208,7 +208,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    fn string(&mut self, prefix: &str, place: Place) -> Result<Token, Fault> {
+    fn string(&mut self, prefix: &str, place: Position) -> Result<Token, Fault> {
         self.skip(prefix.len());
         let rest = self.rest();
         let quote = rest.get(..1).unwrap_or_default();
@@ -234,7 +234,7 @@ impl<'a> Lexer<'a> {
         literal::unquote(inner, is_raw, is_bytes).map_err(|problem| Fault::at(place, problem))
     }
 
-    fn number(&mut self, place: Place) -> Result<Token, Fault> {
+    fn number(&mut self, place: Position) -> Result<Token, Fault> {
         let rest = self.rest();
         let wrong = |text: &str| Fault::at(place, text.to_owned());
         for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2), ("0X", 16), ("0O", 8), ("0B", 2)] {

@@ -6,7 +6,7 @@ mod statement;
 use super::lexer::Lexer;
 use super::token::Token;
 use super::tree::{Argument, Binary, Block, Clause, Expr, ExprKind, Function, Literal, Name, Script, Unary};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Position};
 use crate::int::Int;
 use statement::check_target;
 
@@ -18,7 +18,8 @@ const MOST_HEIGHT: usize = 1_000;
 const MOST_DEPTH: usize = 250;
 
 pub(super) fn parse(text: &str) -> Result<Script, Fault> {
-    let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, place: Place::default(), depth: 0 };
+    let mut parser =
+        Parser { lexer: Lexer::new(text), token: Token::End, place: Position::default(), depth: 0 };
     parser.advance()?;
     let mut body = Block::new();
     while parser.token != Token::End {
@@ -36,7 +37,7 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The next token and its place.
     token: Token,
-    place: Place,
+    place: Position,
     /// Depth of the expression that is read.
     depth: usize,
 }
@@ -88,7 +89,7 @@ impl Parser<'_> {
     }
 
     /// Skips a mark that has to be there, and returns its place.
-    fn expect(&mut self, mark: &str) -> Parsed<Place> {
+    fn expect(&mut self, mark: &str) -> Parsed<Position> {
         let place = self.place;
         if self.skip(mark)? { Ok(place) } else { self.wrong(&Token::Mark(constant(mark)).shown()) }
     }
@@ -264,7 +265,7 @@ impl Parser<'_> {
         }
     }
 
-    fn subscript(&mut self, found: Expr, at: Place) -> Parsed<Expr> {
+    fn subscript(&mut self, found: Expr, at: Position) -> Parsed<Expr> {
         let mut parts = [None, None, None];
         let mut colons = 0;
         while !self.has("]") {
@@ -390,11 +391,11 @@ fn constant(mark: &str) -> &'static str {
     known.copied().find(|known| *known == mark).unwrap_or("token")
 }
 
-fn too_deep(at: Place) -> Fault {
+fn too_deep(at: Position) -> Fault {
     Fault::at(at, "expression is nested too deeply")
 }
 
-fn build(at: Place, height: usize, kind: ExprKind) -> Parsed<Expr> {
+fn build(at: Position, height: usize, kind: ExprKind) -> Parsed<Expr> {
     if height > MOST_HEIGHT { Err(too_deep(at)) } else { Ok(Expr { at, height, kind }) }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::fault::Place;
+use crate::fault::Position;
 
 use crate::int::Int;
 
@@ -26,19 +26,19 @@ pub(crate) enum Slot {
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) text: Rc<str>,
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) slot: Cell<Slot>,
 }
 
 impl Name {
-    pub(super) fn new(text: Rc<str>, at: Place) -> Self {
+    pub(super) fn new(text: Rc<str>, at: Position) -> Self {
         Self { text, at, slot: Cell::default() }
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Expr {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) height: usize,
     pub(crate) kind: ExprKind,
 }
@@ -181,7 +181,7 @@ pub(crate) type Block = Vec<Statement>;
 
 #[derive(Debug)]
 pub(crate) struct Statement {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) kind: StatementKind,
 }
 

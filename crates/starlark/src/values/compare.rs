@@ -52,7 +52,7 @@ impl Heap {
             (Value::Duration(left), Value::Duration(right)) => left == right,
             (Value::View(_) | Value::Cell(_) | Value::Unset, _) => false,
             _ if left.kind() != right.kind() => false,
-            // The rest are equal if they are the same.
+            // Other values are equal only if they are the same object.
             _ => match (self.key(left), self.key(right)) {
                 (Ok(left), Ok(right)) => left == right,
                 _ => false,

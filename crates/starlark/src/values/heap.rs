@@ -1,4 +1,5 @@
-//! Place of all values that contain others, with the account of what a script uses.
+//! Heap of all values that contain others, with the account of the steps and bytes that a script
+//! uses.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use crate::fault::Fault;
 use crate::syntax::Function;
 use crate::{Limits, Used};
 
-/// Levels of values within values. Go through fewer of them by recursion.
+/// Deepest nesting of values. Recursion over a value is safe below this depth.
 pub(crate) const MOST_LEVELS: usize = 600;
 
 /// Bytes that a value takes besides its content: its place and its share of a collection's growth.

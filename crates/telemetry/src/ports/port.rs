@@ -50,7 +50,8 @@ impl Port {
         self.address
     }
 
-    /// Returns the next connection that gets a place. Closes the others.
+    /// Accepts connections until one gets a place, and returns that one. Closes those that get
+    /// none.
     pub async fn accept(&self) -> Visit {
         loop {
             let (stream, peer) = match self.listener.accept().await {

@@ -64,7 +64,7 @@ pub fn compose(text: &str) -> Result<Tree, Error> {
 ///
 /// # Errors
 ///
-/// As [`compose`], and more or deeper values than the limits allow.
+/// Fails as [`compose`] does, and for more or deeper values than the limits allow.
 pub fn compose_within(text: &str, limits: Limits) -> Result<Tree, Error> {
     let mut composer = Composer::new(text, limits)?;
     let values = composer.values;

@@ -77,11 +77,11 @@ pub(crate) fn landscape(feeds: &[Feed]) -> (Landscape, Filler) {
     (landscape, filler)
 }
 
-pub(crate) fn place(name: &str) -> Place {
-    Place::new("team", name)
+pub(crate) fn place(name: &str) -> NamespacedName {
+    NamespacedName::new("team", name)
 }
 
-fn names(places: impl IntoIterator<Item = Place>) -> Vec<String> {
+fn names(places: impl IntoIterator<Item = NamespacedName>) -> Vec<String> {
     places.into_iter().map(|place| place.name.to_string()).collect()
 }
 

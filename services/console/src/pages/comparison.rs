@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Page;
 use super::parts::path;
-use crate::landscape::{Content, Place};
+use crate::landscape::{Content, NamespacedName};
 
 /// Limit for the names of variants that the form proposes. Other names can still be typed.
 const MOST_PROPOSED: usize = 1_000;
@@ -27,7 +27,7 @@ pub(crate) struct Pair {
 /// Form that asks for the names of two variants of a set.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
-    set: Option<Place>,
+    set: Option<NamespacedName>,
     /// Name of each variant, with its downstream repository and package.
     proposed: Vec<(String, String)>,
     pair: Pair,
@@ -35,7 +35,7 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Proposes the variants of a set. Proposes none if the visitor may not see them.
-    pub(crate) fn new(content: &Content, place: &Place, sees_variants: bool, pair: Pair) -> Self {
+    pub(crate) fn new(content: &Content, place: &NamespacedName, sees_variants: bool, pair: Pair) -> Self {
         let mut choice = Self { pair, ..Self::default() };
         let Some(row) = content.sets.get(place).filter(|_| sees_variants) else { return choice };
         let names = content.variants_of(row).map(|(variant, row)| {
@@ -69,18 +69,18 @@ impl Choice {
     }
 }
 
-fn comparison_path(set: &Place) -> String {
+fn comparison_path(set: &NamespacedName) -> String {
     format!("{}/compare", path("sets", set))
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ComparisonPage {
-    set: Place,
+    set: NamespacedName,
     #[serde(skip_serializing_if = "Option::is_none")]
-    left: Option<Place>,
+    left: Option<NamespacedName>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    right: Option<Place>,
+    right: Option<NamespacedName>,
     differences: Vec<DifferenceView>,
     /// Number of differences not shown.
     left_out: usize,
@@ -100,12 +100,16 @@ struct DifferenceView {
 
 impl ComparisonPage {
     /// Creates the page before two variants are chosen.
-    pub(crate) fn new(set: Place, choice: Choice) -> Self {
+    pub(crate) fn new(set: NamespacedName, choice: Choice) -> Self {
         Self { set, left: None, right: None, differences: Vec::new(), left_out: 0, choice }
     }
 
     /// Adds the differences between two variants, in the order in which the page shows them.
-    pub(crate) fn compare(&mut self, left: (Place, &PackageVariant), right: (Place, &PackageVariant)) {
+    pub(crate) fn compare(
+        &mut self,
+        left: (NamespacedName, &PackageVariant),
+        right: (NamespacedName, &PackageVariant),
+    ) {
         let mut fields = Vec::new();
         for (section, [old, new]) in sections(left.1, right.1) {
             fields.extend(differences(section, &old, &new));
@@ -195,7 +199,7 @@ impl Page for ComparisonPage {
     }
 
     fn content(&self, _: Timestamp) -> Markup {
-        let column = |place: &Place| html! { a href=(path("variants", place)) { (place.name) } };
+        let column = |place: &NamespacedName| html! { a href=(path("variants", place)) { (place.name) } };
         html! {
             p { "Of the set " a href=(path("sets", &self.set)) { (self.set) } "." }
             @match (&self.left, &self.right) {

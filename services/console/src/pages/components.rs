@@ -16,7 +16,7 @@ use super::Page;
 use super::installations::of_component;
 use super::list::{ListQuery, Paging, Parameters, input};
 use super::parts::installation_link;
-use crate::landscape::{Content, Place};
+use crate::landscape::{Content, NamespacedName};
 use crate::rights::Visible;
 
 /// Number of references shown of a closure.
@@ -39,7 +39,7 @@ struct ComponentRow {
     /// An Installation that uses the version. Its closure is that of the component unless
     /// overwrites differ.
     #[serde(skip)]
-    example: Place,
+    example: NamespacedName,
 }
 
 type NameAndVersion<'a> = (&'a Arc<str>, &'a Arc<str>);
@@ -47,7 +47,7 @@ type NameAndVersion<'a> = (&'a Arc<str>, &'a Arc<str>);
 impl ComponentsPage {
     pub(crate) fn new(content: &Content, visible: &Visible, query: ListQuery) -> Self {
         let q = &query.q;
-        let mut found: BTreeMap<NameAndVersion<'_>, (usize, &Place)> = BTreeMap::new();
+        let mut found: BTreeMap<NameAndVersion<'_>, (usize, &NamespacedName)> = BTreeMap::new();
         for (place, row) in &content.installations {
             let is_wanted = !row.component.is_empty()
                 && visible.contains(&place.namespace)
@@ -123,7 +123,7 @@ impl Page for ComponentsPage {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClosurePage {
-    installation: Place,
+    installation: NamespacedName,
     written: String,
     effective: String,
     /// Effect of overwrites, from the Installation's condition.
@@ -180,7 +180,7 @@ impl RuleView {
 }
 
 impl ClosurePage {
-    pub(crate) fn new(installation: Place, answer: &ExplainResponse) -> Self {
+    pub(crate) fn new(installation: NamespacedName, answer: &ExplainResponse) -> Self {
         let references = answer.references.iter().take(MOST_REFERENCES).map(|found| {
             let (written, effective) = (shown(found.original.as_ref()), shown(found.effective.as_ref()));
             let state = match found.state() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Page;
 use super::list::{ListQuery, Paging, Parameters, choice, input};
 use super::parts::{moment, path};
-use crate::landscape::{Content, Place, SeenEvent};
+use crate::landscape::{Content, NamespacedName, SeenEvent};
 
 /// Kinds that have pages, with the first segment of their addresses.
 const SECTIONS: [(&str, &str); 3] =
@@ -111,7 +111,7 @@ impl Page for EventsPage {
                                 td {
                                     @let section = SECTIONS.iter().find(|(kind, _)| *kind == event.kind);
                                     @if let Some((_, section)) = section {
-                                        @let place = Place::new(&event.namespace, &event.name);
+                                        @let place = NamespacedName::new(&event.namespace, &event.name);
                                         a href=(path(section, &place)) { (place) }
                                     } @else if event.namespace.is_empty() { (event.name) }
                                     @else { (event.namespace) "/" (event.name) }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::parts::{installation_link, installation_path};
-use crate::landscape::{Content, Place, State};
+use crate::landscape::{Content, NamespacedName, State};
 
 /// Number of boxes in a graph. A larger graph cannot be read.
 const MOST_BOXES: usize = 120;
@@ -31,7 +31,7 @@ pub(crate) struct Graph {
 
 #[derive(Debug, Serialize)]
 struct GraphBox {
-    place: Place,
+    place: NamespacedName,
     state: State,
     phase: &'static str,
     /// Column, to the right of all Installations that feed this one.
@@ -44,8 +44,8 @@ struct GraphBox {
 /// Names that one Installation exports and another imports.
 #[derive(Debug, Serialize)]
 struct Flow {
-    from: Place,
-    to: Place,
+    from: NamespacedName,
+    to: NamespacedName,
     names: Vec<String>,
     #[serde(skip)]
     ends: (usize, usize),
@@ -61,7 +61,7 @@ pub(crate) fn shown((kind, name): &DataName) -> String {
 
 impl Graph {
     /// Builds the graph of Installations of one scope.
-    pub(crate) fn among(content: &Content, places: &[Place]) -> Self {
+    pub(crate) fn among(content: &Content, places: &[NamespacedName]) -> Self {
         let known: Vec<_> = places
             .iter()
             .filter_map(|place| content.installations.get(place).map(|row| (place, row)))
@@ -157,7 +157,7 @@ fn short(name: &str) -> String {
 }
 
 /// Returns the column of each Installation: one after the last of those that feed it. Installations
-/// in a circle never become ready, and keep the column that they have by then.
+/// in a circle never become ready, so they keep the last column computed for them.
 fn columns(count: usize, flows: impl Iterator<Item = (usize, usize)> + Clone) -> Vec<usize> {
     let mut columns = vec![0; count];
     let mut waits_for = vec![0_usize; count];

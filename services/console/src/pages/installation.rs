@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Page;
 use super::flow::{self, Graph};
 use super::parts::{ErrorView, JobView, installation_link, installation_path, path, waiting};
-use crate::landscape::{Content, Place, State};
+use crate::landscape::{Content, NamespacedName, State};
 use crate::sources::{JobOf, Written};
 
 /// Number of objects shown of a tree. The pages of nested Installations show the rest.
@@ -28,7 +28,7 @@ pub(crate) const MOST_READ: usize = 40;
 /// Objects to read from the API server for a page.
 #[derive(Debug)]
 pub(crate) struct ToRead {
-    pub(crate) places: Vec<(&'static str, Place)>,
+    pub(crate) places: Vec<(&'static str, NamespacedName)>,
     /// True if all objects that others may wait for are in `places`.
     pub(crate) is_all: bool,
 }
@@ -53,11 +53,11 @@ impl Seen {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InstallationPage {
-    place: Place,
+    place: NamespacedName,
     #[serde(flatten)]
     job: JobView,
     /// The Installations that this one is nested in, the root first.
-    parents: Vec<Place>,
+    parents: Vec<NamespacedName>,
     component: Option<ComponentView>,
     context: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub(crate) fn conditions(all: &[ConditionView], now: Timestamp) -> Markup {
 #[serde(rename_all = "camelCase")]
 struct Node {
     kind: &'static str,
-    place: Place,
+    place: NamespacedName,
     /// Name of the object in the blueprint.
     #[serde(skip_serializing_if = "str::is_empty")]
     template: String,
@@ -159,7 +159,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(kind: &'static str, place: Place, job: JobView) -> Self {
+    fn new(kind: &'static str, place: NamespacedName, job: JobView) -> Self {
         let (template, content, nodes) = (String::new(), String::new(), Vec::new());
         Self { kind, place, template, content, source: None, job, error: None, waits_for: None, nodes }
     }
@@ -169,7 +169,7 @@ impl Node {
 #[derive(Debug, Serialize)]
 struct Named {
     name: String,
-    siblings: Vec<Place>,
+    siblings: Vec<NamespacedName>,
 }
 
 struct Trees<'a> {
@@ -182,7 +182,7 @@ struct Trees<'a> {
 }
 
 impl Trees<'_> {
-    fn below(&mut self, place: &Place, depth: usize) -> Vec<Node> {
+    fn below(&mut self, place: &NamespacedName, depth: usize) -> Vec<Node> {
         let mut nodes = Vec::new();
         if self.seen.executions
             && let Some(row) = self.content.executions.get(place)
@@ -211,7 +211,7 @@ impl Trees<'_> {
         nodes
     }
 
-    fn items(&mut self, execution: &Place) -> Vec<Node> {
+    fn items(&mut self, execution: &NamespacedName) -> Vec<Node> {
         let mut nodes = Vec::new();
         for (place, row) in self.content.items_of(execution) {
             if !self.take() {
@@ -237,7 +237,7 @@ impl Trees<'_> {
 
 impl InstallationPage {
     /// Builds the page from the stream; `None` if the stream has no such Installation.
-    pub(crate) fn new(content: &Content, place: &Place, seen: Seen, now: Timestamp) -> Option<Self> {
+    pub(crate) fn new(content: &Content, place: &NamespacedName, seen: Seen, now: Timestamp) -> Option<Self> {
         let (place, row) = content.installations.get_key_value(place)?;
         let mut trees = Trees { content, seen, now, left: MOST_NODES, is_cut: false };
         let nodes = trees.below(place, 0);
@@ -269,9 +269,9 @@ impl InstallationPage {
             (before, behind) = (content.predecessors(place), content.successors(place));
             children = content.children(place).into_iter().map(|(child, _)| child).collect();
         }
-        let named = |names: &BTreeSet<_>, others: &[Place], is_export: bool| {
+        let named = |names: &BTreeSet<_>, others: &[NamespacedName], is_export: bool| {
             let ends = |name| {
-                let has = |other: &&Place| {
+                let has = |other: &&NamespacedName| {
                     content.installations.get(*other).is_some_and(|row| {
                         let other = if is_export { &row.interface.imports } else { &row.interface.exports };
                         other.contains(name)
@@ -285,7 +285,7 @@ impl InstallationPage {
             written: format!("{} {}", row.component, row.version),
             effective: None,
         });
-        let around: Vec<Place> = before
+        let around: Vec<NamespacedName> = before
             .iter()
             .chain([place])
             .chain(behind.iter().filter(|place| !before.contains(place)))
@@ -338,7 +338,7 @@ impl InstallationPage {
     /// follow, because they may wait for their turn.
     pub(crate) fn to_read(&self) -> ToRead {
         let mut found = Vec::new();
-        fn collect(nodes: &[Node], found: &mut Vec<(State, bool, &'static str, Place)>) {
+        fn collect(nodes: &[Node], found: &mut Vec<(State, bool, &'static str, NamespacedName)>) {
             for node in nodes {
                 let matters =
                     matches!(node.job.state, State::Failed | State::Running) || node.job.is_deleting;
@@ -374,8 +374,8 @@ impl InstallationPage {
     }
 
     /// Adds the error of an object below.
-    pub(crate) fn add_error(&mut self, kind: &str, place: &Place, error: &ErrorView) {
-        fn find<'a>(nodes: &'a mut [Node], kind: &str, place: &Place) -> Option<&'a mut Node> {
+    pub(crate) fn add_error(&mut self, kind: &str, place: &NamespacedName, error: &ErrorView) {
+        fn find<'a>(nodes: &'a mut [Node], kind: &str, place: &NamespacedName) -> Option<&'a mut Node> {
             for node in nodes {
                 if node.kind == kind && node.place == *place {
                     return Some(node);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Page;
 use super::list::{ListQuery, Paging, Parameters, address, choice, input};
 use super::parts::{JobView, installation_link};
-use crate::landscape::{Content, InstallationRow, Place, State};
+use crate::landscape::{Content, InstallationRow, NamespacedName, State};
 use crate::rights::Visible;
 
 const PATH: &str = "/installations";
@@ -40,7 +40,7 @@ fn is_yes<'de, D: Deserializer<'de>>(text: D) -> Result<bool, D::Error> {
 }
 
 impl Filter {
-    fn fits(&self, place: &Place, row: &InstallationRow) -> bool {
+    fn fits(&self, place: &NamespacedName, row: &InstallationRow) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         (self.nested || row.parent.is_none())
             && is(&self.namespace, &place.namespace)
@@ -76,7 +76,7 @@ pub(crate) struct InstallationsPage {
 
 #[derive(Debug, Serialize)]
 struct Row {
-    place: Place,
+    place: NamespacedName,
     #[serde(flatten)]
     job: JobView,
     component: String,
@@ -93,7 +93,7 @@ impl InstallationsPage {
         query: &ListQuery,
         now: Timestamp,
     ) -> Self {
-        let mut found: Vec<(&Place, &InstallationRow)> = content
+        let mut found: Vec<(&NamespacedName, &InstallationRow)> = content
             .installations
             .iter()
             .filter(|(place, row)| filter.fits(place, row) && visible.contains(&place.namespace))

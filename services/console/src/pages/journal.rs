@@ -11,7 +11,7 @@ use super::Page;
 use super::list::{address, choice, input};
 use super::parts::{installation_link, installation_path, moment, path};
 use crate::console::PageError;
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 
 /// Default number of entries. `MOST_ENTRIES` is the maximum of the renderer's call.
 const ENTRIES: i32 = 1_000;
@@ -81,7 +81,7 @@ impl Wish {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JournalPage {
-    place: Place,
+    place: NamespacedName,
     #[serde(flatten)]
     wish: Wish,
     /// True if the limit cut entries off.
@@ -151,7 +151,7 @@ impl EntryView {
 
     /// Renders the object of the entry, with a link if the object has a page.
     fn object(&self) -> Markup {
-        let place = Place::new(&self.namespace, &self.name);
+        let place = NamespacedName::new(&self.namespace, &self.name);
         html! {
             span class="kind" { (self.kind) } " "
             @if self.kind == Installation::KIND { a href=(installation_path(&place)) { (self.name) } }
@@ -163,7 +163,7 @@ impl EntryView {
 impl JournalPage {
     /// Groups the entries of an answer by job.
     pub(crate) fn new(
-        place: Place,
+        place: NamespacedName,
         wish: Wish,
         entries: Vec<JournalEntry>,
         is_truncated: bool,
@@ -349,7 +349,7 @@ mod tests {
 
     fn page(query: &str, entries: &[JournalEntry], is_truncated: bool) -> JournalPage {
         let wish = Wish::of(parameters(query).unwrap()).unwrap();
-        JournalPage::new(Place::new("team", "shop"), wish, entries.to_vec(), is_truncated, true)
+        JournalPage::new(NamespacedName::new("team", "shop"), wish, entries.to_vec(), is_truncated, true)
     }
 
     #[test]

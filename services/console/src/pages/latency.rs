@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::{Serialize, Serializer};
 
 use super::parts::{elapsed, installation_link};
-use crate::landscape::{Content, Place, Taker};
+use crate::landscape::{Content, NamespacedName, Taker};
 use crate::rights::Visible;
 
 /// Length in minutes of the time before now that the page shows.
@@ -29,13 +29,13 @@ pub(super) struct Pace {
     median: i64,
     /// Longest duration in seconds.
     longest: i64,
-    slowest: Place,
+    slowest: NamespacedName,
 }
 
 impl Pace {
     /// Computes the statistics of jobs, each given as its duration, its place, and whether it
     /// failed.
-    pub(super) fn of(mut jobs: Vec<(SignedDuration, &Place, bool)>) -> Option<Self> {
+    pub(super) fn of(mut jobs: Vec<(SignedDuration, &NamespacedName, bool)>) -> Option<Self> {
         jobs.sort();
         let (median, ..) = *jobs.get(jobs.len().checked_sub(1)? / 2)?;
         let (longest, slowest, _) = *jobs.last()?;
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_pace_of_the_services() {
-        let [fast, slow] = ["fast", "slow"].map(|name| Place::new("team", name));
+        let [fast, slow] = ["fast", "slow"].map(|name| NamespacedName::new("team", name));
         let seconds = SignedDuration::from_secs;
         assert_eq!(Pace::of(Vec::new()), None);
         let one = Pace::of(vec![(seconds(3), &fast, false)]).unwrap();

@@ -13,7 +13,7 @@ use super::Page;
 use super::installations::filtered;
 use super::latency::{Pace, ReactionTimes, is_recent};
 use super::parts::{JobView, installation_link, package_badge};
-use crate::landscape::{Content, PackageState, Place, State};
+use crate::landscape::{Content, NamespacedName, PackageState, State};
 use crate::rights::Visible;
 
 /// Rows of each table, worst first. The lists behind the links show all rows.
@@ -75,18 +75,18 @@ struct NamespaceRow {
 
 #[derive(Debug, Serialize)]
 struct FailingRow {
-    place: Place,
+    place: NamespacedName,
     #[serde(flatten)]
     job: JobView,
 }
 
 #[derive(Debug, Serialize)]
 struct WaitingRow {
-    place: Place,
+    place: NamespacedName,
     #[serde(flatten)]
     job: JobView,
     #[serde(rename = "waitsFor")]
-    waits_for: Vec<Place>,
+    waits_for: Vec<NamespacedName>,
     /// Next check of the awaited Installations; absent once the job has passed the phase in which
     /// it waits for them.
     #[serde(flatten)]
@@ -123,7 +123,7 @@ impl GlancePage {
                     failing.push((place, row));
                 }
                 State::Running => {
-                    let is_behind = |place: &Place| {
+                    let is_behind = |place: &NamespacedName| {
                         let found = content.installations.get(place);
                         found.is_some_and(|row| row.job.state != State::Succeeded)
                     };

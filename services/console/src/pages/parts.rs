@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Serialize;
 
-use crate::landscape::{Job, PackageState, Place, State};
+use crate::landscape::{Job, NamespacedName, PackageState, State};
 use crate::request::encoded;
 
 /// A job in the JSON form.
@@ -93,27 +93,27 @@ pub(crate) fn waiting(wait: Option<&Wait>, now: Timestamp) -> Markup {
 }
 
 /// Returns the address of an Installation's page.
-pub(crate) fn installation_path(place: &Place) -> String {
+pub(crate) fn installation_path(place: &NamespacedName) -> String {
     path("installations", place)
 }
 
 /// Returns the address of an object's page.
-pub(crate) fn path(section: &str, place: &Place) -> String {
+pub(crate) fn path(section: &str, place: &NamespacedName) -> String {
     format!("/{section}/{}/{}", encoded(&place.namespace), encoded(&place.name))
 }
 
 /// Renders a link to the page of an Installation.
-pub(crate) fn installation_link(place: &Place) -> Markup {
+pub(crate) fn installation_link(place: &NamespacedName) -> Markup {
     html! { a href=(installation_path(place)) { (place) } }
 }
 
-impl Display for Place {
+impl Display for NamespacedName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-impl Serialize for Place {
+impl Serialize for NamespacedName {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

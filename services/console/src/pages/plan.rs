@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Page;
 use super::parts::installation_path;
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 use crate::planning::{ADDRESS, Planned};
 
 /// Number of objects, and of roots, that are shown. `groundwork plan` prints all.
@@ -112,7 +112,7 @@ fn of_installation(planned: &PlannedInstallation, is_root: bool) -> Markup {
     // An Installation that the plan creates does not have a page yet.
     let place = (planned.name.as_ref())
         .filter(|_| planned.change != Change::Created)
-        .map(|name| Place::new(&planned.namespace, name));
+        .map(|name| NamespacedName::new(&planned.namespace, name));
     html! {
         @if !is_root { (badge(planned.change)) " " }
         "Installation "

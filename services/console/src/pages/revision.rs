@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::Page;
 use super::parts::{path, waiting};
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 
 /// View of a package revision.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RevisionView {
-    place: Place,
+    place: NamespacedName,
     /// Stage in git, as `stage` returns it.
     lifecycle: String,
     package: String,
@@ -38,7 +38,7 @@ impl RevisionView {
         let spec = &revision.spec;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         Self {
-            place: Place::new(&revision.namespace().unwrap_or_default(), &revision.name_any()),
+            place: NamespacedName::new(&revision.namespace().unwrap_or_default(), &revision.name_any()),
             lifecycle: stage(revision).map(Lifecycle::as_str).unwrap_or_default().to_owned(),
             package: format!("{}/{}", text(&spec.repository), text(&spec.package_name)),
             workspace: text(&spec.workspace_name),

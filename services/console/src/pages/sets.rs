@@ -14,7 +14,7 @@ use super::comparison::{Choice, Pair};
 use super::installation::{ConditionView, conditions};
 use super::list::{ListQuery, Paging, Parameters, choice, input};
 use super::parts::{deleting, package_badge, path, waiting};
-use crate::landscape::{Content, PackageState, Place, VariantRow};
+use crate::landscape::{Content, NamespacedName, PackageState, VariantRow};
 use crate::rights::Visible;
 
 #[derive(Debug, Serialize)]
@@ -29,7 +29,7 @@ pub(crate) struct SetsPage {
 
 #[derive(Debug, Serialize)]
 struct SetView {
-    place: Place,
+    place: NamespacedName,
     state: PackageState,
     #[serde(rename = "isDeleting")]
     is_deleting: bool,
@@ -140,7 +140,7 @@ impl Page for SetsPage {
 /// Page of a set with its variants.
 #[derive(Debug, Serialize)]
 pub(crate) struct SetPage {
-    place: Place,
+    place: NamespacedName,
     state: PackageState,
     upstream: String,
     counts: BTreeMap<PackageState, usize>,
@@ -163,21 +163,21 @@ pub(crate) struct SetPage {
 
 #[derive(Debug, Serialize)]
 struct VariantView {
-    place: Place,
+    place: NamespacedName,
     state: PackageState,
     #[serde(rename = "isDeleting")]
     is_deleting: bool,
     upstream: String,
     downstream: String,
     /// Revisions that are not published yet, each with its stage.
-    waits: Vec<(Place, String)>,
+    waits: Vec<(NamespacedName, String)>,
 }
 
 impl SetPage {
     /// Builds the page from the stream; `None` if the stream has no such set.
     pub(crate) fn new(
         content: &Content,
-        place: &Place,
+        place: &NamespacedName,
         sees_variants: bool,
         query: ListQuery,
         pair: Pair,
@@ -185,7 +185,7 @@ impl SetPage {
         let (place, row) = content.sets.get_key_value(place)?;
         let ListQuery { q, state: variant_state, .. } = &query;
         let mut counts = BTreeMap::new();
-        let mut found: Vec<(&Place, &VariantRow)> = Vec::new();
+        let mut found: Vec<(&NamespacedName, &VariantRow)> = Vec::new();
         let mut notes = Vec::new();
         if sees_variants {
             for (variant, row) in content.variants_of(row) {
@@ -237,7 +237,7 @@ impl SetPage {
         self.conditions = conditions.iter().map(ConditionView::of).collect();
         if is_paused(set) {
             self.add_note(
-                "The set is paused: its variants stay at their present upstream until somebody removes the annotation \
+                "The set is paused: its variants stay at their present upstream until you remove the annotation \
                  groundwork/pause-upstream."
                     .to_owned(),
             );
@@ -245,12 +245,12 @@ impl SetPage {
     }
 
     /// Returns the variants on this page of the list.
-    pub(crate) fn variants(&self) -> Vec<Place> {
+    pub(crate) fn variants(&self) -> Vec<NamespacedName> {
         self.variants.iter().map(|variant| variant.place.clone()).collect()
     }
 
     /// Adds the unpublished revisions of a variant.
-    pub(crate) fn add_waits(&mut self, variant: &Place, waits: Vec<(Place, String)>) {
+    pub(crate) fn add_waits(&mut self, variant: &NamespacedName, waits: Vec<(NamespacedName, String)>) {
         if let Some(found) = self.variants.iter_mut().find(|found| found.place == *variant) {
             found.waits = waits;
         }

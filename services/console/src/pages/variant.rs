@@ -11,16 +11,16 @@ use super::Page;
 use super::installation::{ConditionView, conditions};
 use super::parts::{package_badge, path, waiting};
 use super::revision::RevisionView;
-use crate::landscape::{Content, PackageState, Place};
+use crate::landscape::{Content, NamespacedName, PackageState};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct VariantPage {
-    place: Place,
+    place: NamespacedName,
     state: PackageState,
     upstream: String,
     downstream: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    set: Option<Place>,
+    set: Option<NamespacedName>,
     revisions: Vec<RevisionView>,
     #[serde(rename = "waitsFor", skip_serializing_if = "Option::is_none")]
     waits_for: Option<Wait>,
@@ -30,7 +30,7 @@ pub(crate) struct VariantPage {
 
 impl VariantPage {
     /// Builds the page from the stream; `None` if the stream has no such variant.
-    pub(crate) fn new(content: &Content, place: &Place, sees_sets: bool) -> Option<Self> {
+    pub(crate) fn new(content: &Content, place: &NamespacedName, sees_sets: bool) -> Option<Self> {
         let (place, row) = content.variants.get_key_value(place)?;
         let set = row.set.as_ref().filter(|_| sees_sets).and_then(|uid| {
             let mut sets = content.sets.iter().filter(|(set, _)| set.namespace == place.namespace);
@@ -56,7 +56,7 @@ impl VariantPage {
         self.conditions = conditions.iter().map(ConditionView::of).collect();
         if is_paused(variant) {
             self.add_note(
-                "The variant is paused: it stays at its present upstream until somebody removes the annotation \
+                "The variant is paused: it stays at its present upstream until you remove the annotation \
                  groundwork/pause-upstream from it or its set."
                     .to_owned(),
             );

@@ -57,8 +57,8 @@ pub(super) async fn check(
     drift::check(round, &check, wish).await.map(Some)
 }
 
-/// Returns the objects of the item's own last revision. A later revision of someone else is an
-/// obstacle to repairs: the release's record would otherwise no longer describe the cluster.
+/// Returns the objects of the item's own last revision. Objects are not repaired if someone else
+/// has made a later revision: the record of that revision would no longer describe the cluster.
 async fn of_release(round: &Round<'_>, cluster: &Cluster, release: &Owner) -> Result<Wish, Failure> {
     let history =
         History::load(cluster, &release.namespace, &release.name).await.map_err(|error| failure(&error))?;

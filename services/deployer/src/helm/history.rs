@@ -213,8 +213,8 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Deletes all records, the newest last: it shows how far the deletion has come, should the
-    /// process end on the way.
+    /// Deletes all records, the newest last: if the process ends midway, that record shows how far
+    /// the deletion has come.
     pub(super) async fn forget(&mut self) -> Result<(), ApplyError> {
         while let Some(revision) = self.revisions.first().map(|stored| stored.record.revision()) {
             self.delete(revision).await?;

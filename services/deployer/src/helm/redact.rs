@@ -11,13 +11,13 @@ use groundwork_helm::{Chart, Lookup, RenderError};
 use serde_json::{Map, Value, json};
 
 /// API version, kind, namespace and name of an object that was looked up.
-type Place = [String; 4];
+type LookupKey = [String; 4];
 
 /// A look-up that remembers the objects it found, so that their values can be removed from
 /// messages.
 pub(super) struct Remembering<L> {
     lookup: L,
-    found: Mutex<Vec<(Place, Value)>>,
+    found: Mutex<Vec<(LookupKey, Value)>>,
 }
 
 impl<L> Remembering<L> {
@@ -25,12 +25,12 @@ impl<L> Remembering<L> {
         Self { lookup, found: Mutex::default() }
     }
 
-    pub(super) fn found(&self) -> Vec<(Place, Value)> {
+    pub(super) fn found(&self) -> Vec<(LookupKey, Value)> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> Place {
+fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> LookupKey {
     [api_version, kind, namespace, name].map(str::to_owned)
 }
 
@@ -44,7 +44,7 @@ impl<L: Lookup> Lookup for Remembering<L> {
 }
 
 /// A cluster that contains only these objects.
-struct Objects(HashMap<Place, Value>);
+struct Objects(HashMap<LookupKey, Value>);
 
 impl Lookup for Objects {
     fn look_up(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, String> {
@@ -59,7 +59,7 @@ pub(super) fn without_values(
     error: &RenderError,
     chart: &Chart,
     values: &Map<String, Value>,
-    found: &[(Place, Value)],
+    found: &[(LookupKey, Value)],
     mut again: impl FnMut(Map<String, Value>, Arc<dyn Lookup>) -> Option<String>,
 ) -> String {
     let message = error.to_string();

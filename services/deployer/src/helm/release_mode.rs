@@ -39,8 +39,8 @@ use super::status::{
 use super::work::Said;
 use crate::common::{operation_error, step};
 
-/// Kinds of a release that the status lists. By the table of kinds only their readiness counts
-/// (`helm.md` 10.6).
+/// Kinds of a release that the status lists. If the item is checked by the table of kinds, only
+/// these have to be ready (`helm.md` 10.6).
 const WORKLOADS: [&str; 6] =
     ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"];
 /// Time for which an operation of another program may be in progress.
@@ -200,7 +200,7 @@ async fn open<'a>(prepared: &Prepared<'a>, cluster: &'a Cluster) -> Result<Relea
     let history = History::load(cluster, &namespace, &name).await?;
     if history.last().is_none() && history.is_in_config_maps(&name).await? {
         let text = format!(
-            "release {name} is kept in ConfigMaps, by another storage driver than Secrets: move its records"
+            "release {name} is stored in ConfigMaps by another storage driver of Helm: move its records to Secrets"
         );
         return Err(ApplyError::Configuration(text));
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::chart_source::Fetched;
-use super::work::{Answer, Described, Input, Question, Said, Step, Task};
+use super::work::{Described, Input, Question, Said, ServiceAnswer, Step, Task};
 
 /// Number of remembered archives that are valid charts.
 const MOST_KNOWN: u64 = 10_000;
@@ -69,7 +69,7 @@ impl From<ExchangeError> for RenderingError {
 
 /// Result of a rendering, with whether the chart has read the cluster.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct RenderOutcome {
     pub(super) result: Result<Said, RenderingError>,
     pub(super) is_cluster_dependent: bool,
 }
@@ -92,10 +92,10 @@ impl Rendering {
         Ok(loaded)
     }
 
-    pub(super) async fn render(&self, chart: &Loaded, input: Input, cluster: Arc<Cluster>) -> Outcome {
+    pub(super) async fn render(&self, chart: &Loaded, input: Input, cluster: Arc<Cluster>) -> RenderOutcome {
         let Asked { result, is_cluster_dependent } =
             self.ask(chart, Step::Render(input), Some(cluster)).await;
-        Outcome { result, is_cluster_dependent }
+        RenderOutcome { result, is_cluster_dependent }
     }
 
     /// Returns the values of the whole tree of charts, without running a template.
@@ -169,20 +169,20 @@ impl Host for Surroundings {
     fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
         Box::pin(async move {
             let answer = match unpack(&question) {
-                Ok((Question::Archive, _)) => return packed(&Answer::Archive, &self.archive),
+                Ok((Question::Archive, _)) => return packed(&ServiceAnswer::Archive, &self.archive),
                 Ok((Question::LookUp { api_version, kind, namespace, name }, _)) => {
                     self.look_up(&api_version, &kind, &namespace, &name).await
                 }
                 Err(error) => Err(error.to_string()),
             };
-            packed(&answer.map_or_else(Answer::Failed, Answer::Found), &[])
+            packed(&answer.map_or_else(ServiceAnswer::Failed, ServiceAnswer::Found), &[])
         })
     }
 }
 
 /// Encodes an answer. If an object cannot be encoded, the worker gets an empty answer and its
 /// `lookup` fails.
-fn packed(answer: &Answer, body: &[u8]) -> Vec<u8> {
+fn packed(answer: &ServiceAnswer, body: &[u8]) -> Vec<u8> {
     pack(answer, body).unwrap_or_default()
 }
 

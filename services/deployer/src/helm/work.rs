@@ -91,7 +91,7 @@ pub(super) enum Question {
 
 /// Answer to a question. The bytes of an archive follow after it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum ServiceAnswer {
     Archive,
     Found(Value),
     Failed(String),
@@ -143,8 +143,10 @@ impl Worker {
         }
         let archive =
             ask(&self.connection, &Question::Archive).and_then(|(answer, archive)| match answer {
-                Answer::Archive => Ok(archive),
-                Answer::Found(_) | Answer::Failed(_) => Err("the archive is not available".to_owned()),
+                ServiceAnswer::Archive => Ok(archive),
+                ServiceAnswer::Found(_) | ServiceAnswer::Failed(_) => {
+                    Err("the archive is not available".to_owned())
+                }
             })?;
         let chart = Chart::from_archive(&archive).map_err(|error| error.to_string())?;
         let renderer = Arc::new(Renderer::new(chart));
@@ -157,7 +159,7 @@ impl Worker {
     }
 }
 
-fn ask(connection: &Connection, question: &Question) -> Result<(Answer, Vec<u8>), String> {
+fn ask(connection: &Connection, question: &Question) -> Result<(ServiceAnswer, Vec<u8>), String> {
     let question = pack(question, &[]).map_err(|error| error.to_string())?;
     // If the service is gone, the error of this call ends the worker.
     let message = connection.ask(&question).map_err(|error| error.to_string())?;
@@ -248,9 +250,9 @@ impl Lookup for AskedCluster {
             name: name.to_owned(),
         };
         match ask(&self.0, &question)?.0 {
-            Answer::Found(value) => Ok(value),
-            Answer::Failed(text) => Err(text),
-            Answer::Archive => Err("the answer belongs to another request".to_owned()),
+            ServiceAnswer::Found(value) => Ok(value),
+            ServiceAnswer::Failed(text) => Err(text),
+            ServiceAnswer::Archive => Err("the answer belongs to another request".to_owned()),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Configuration {
             members.extend(manifest.unknown.keys().map(|member| format!("manifests[{index}].{member}")));
         }
         let skipped = self.exports.exports.iter().filter(|export| export.from_resource.is_none());
-        members.extend(skipped.map(|export| format!("the export {} without fromResource", export.key)));
+        members.extend(skipped.map(|export| format!("the export {}, which has no fromResource", export.key)));
         if members.is_empty() {
             return Vec::new();
         }
@@ -173,7 +173,8 @@ mod tests {
         let found = configuration(json!({"manifests": [manifest], "continuousReconcile": {"every": "1h"},
             "exports": {"exports": [{"key": "a", "jsonPath": ".b"}]}}));
         let message = found.unwrap().warnings().remove(0).message;
-        for part in ["continuousReconcile", "manifests[0].polizy", "the export a without fromResource"] {
+        for part in ["continuousReconcile", "manifests[0].polizy", "the export a, which has no fromResource"]
+        {
             assert!(message.contains(part), "{message}");
         }
         assert_eq!(configuration(json!({})).unwrap().warnings(), Vec::new());

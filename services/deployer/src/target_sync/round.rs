@@ -18,7 +18,7 @@ use super::now;
 
 /// Result of a round.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct RoundResult {
     pub(super) errors: Vec<String>,
     /// Time at which the token was renewed, if it was.
     pub(super) rotated: Option<Time>,
@@ -26,7 +26,7 @@ pub(super) struct Outcome {
     pub(super) is_stopped: bool,
 }
 
-impl Outcome {
+impl RoundResult {
     pub(super) fn stopped(error: String) -> Self {
         Self { errors: vec![error], is_stopped: true, ..Self::default() }
     }
@@ -37,8 +37,8 @@ impl Outcome {
     }
 }
 
-pub(super) async fn run(sync: &TargetSync, targets: &Targets, objects: &Objects) -> Outcome {
-    let mut round = Round { sync, targets, objects, outcome: Outcome::default() };
+pub(super) async fn run(sync: &TargetSync, targets: &Targets, objects: &Objects) -> RoundResult {
+    let mut round = Round { sync, targets, objects, outcome: RoundResult::default() };
     if let Err(error) = round.run().await {
         round.outcome.errors.push(error.to_string());
     }
@@ -60,7 +60,7 @@ struct Round<'a> {
     sync: &'a TargetSync,
     targets: &'a Targets,
     objects: &'a Objects,
-    outcome: Outcome,
+    outcome: RoundResult,
 }
 
 impl Round<'_> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use groundwork_api::{Installation, InstallationStatus, Time};
 use groundwork_blueprint::{BLUEPRINT_FILE, Blueprint, Filesystem, LoadError, States};
 use groundwork_lifecycle::{
-    ExportOutcome, OperationError, Outcome, ScopedObject, export_objects, import_copies, merge_condition,
+    ExportOutcome, JobOutcome, OperationError, ScopedObject, export_objects, import_copies, merge_condition,
 };
 use groundwork_proto::component::v1::{Failure as WireFailure, Json};
 use groundwork_proto::renderer::v1::{Child, Finding, RenderExportsResponse, RenderResponse, Severity};
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tonic::Status;
 
 /// Returns the objects that a job would write.
-pub(super) fn rendered(installation: &Installation, outcome: &Outcome) -> Result<RenderResponse, Status> {
+pub(super) fn rendered(installation: &Installation, outcome: &JobOutcome) -> Result<RenderResponse, Status> {
     let now = Time(Timestamp::now());
     let mut new_status = InstallationStatus::default();
     for update in &outcome.conditions {

@@ -10,7 +10,7 @@ use groundwork_api::{
 use groundwork_blueprint::Capabilities;
 use groundwork_blueprint::{ExportValues, Filesystem, States};
 use groundwork_lifecycle::{
-    Inputs, ObjectSet, Offline, Outcome, SignatureCheck, SignaturePolicy, living_scope, parent_name,
+    Inputs, JobOutcome, ObjectSet, Offline, SignatureCheck, SignaturePolicy, living_scope, parent_name,
     scope_name,
 };
 use groundwork_proto::component::v1::Json;
@@ -147,7 +147,7 @@ impl Inline {
 
     /// Returns the inputs that had no effect, most likely because a name is misspelt or missing in
     /// the blueprint.
-    pub(super) fn unused(&self, outcome: &Outcome) -> Vec<String> {
+    pub(super) fn unused(&self, outcome: &JobOutcome) -> Vec<String> {
         let context = self.installation.spec.context();
         let rules = self.idle_rules.iter().map(|name| {
             format!("ComponentVersionOverwrites {name:?} have no effect: the Context {context:?} does not name them")

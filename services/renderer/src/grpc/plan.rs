@@ -178,7 +178,7 @@ async fn add(
     Ok(())
 }
 
-/// Returns the status for an answer that no worker of Groundwork gives.
+/// Returns the status for a malformed answer, which only a broken or compromised worker gives.
 fn broken() -> Status {
     status::internal(reasons::WORK_INTERRUPTED, "a worker process sent an unexpected answer")
 }

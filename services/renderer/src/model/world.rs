@@ -145,11 +145,11 @@ impl World {
             match (self.cluster.get("installations", name), wanted) {
                 (None, Wanted::Gone) => {}
                 (None, _) => problems.push(format!("{name} is gone")),
-                (Some(_), Wanted::Gone) => problems.push(format!("{name} is there still")),
+                (Some(_), Wanted::Gone) => problems.push(format!("{name} still exists")),
                 (Some(object), Wanted::Size(_))
                     if object["metadata"]["annotations"][OPERATION].is_string() =>
                 {
-                    problems.push(format!("nobody has seen what {name} is asked for"));
+                    problems.push(format!("no service has seen the request for {name}"));
                 }
                 (Some(_), Wanted::Size(_)) => {}
             }
@@ -169,7 +169,7 @@ impl World {
                             problems.push(format!("{text} has not finished its job"));
                         }
                         if plural == "deployitems" && object["spec"]["config"]["size"] != size {
-                            problems.push(format!("{text} is not as the last spec says"));
+                            problems.push(format!("{text} does not match the last spec"));
                         }
                     }
                 }
@@ -203,7 +203,7 @@ impl World {
         if told == true_ {
             Vec::new()
         } else {
-            vec![format!("the stream tells of {told:?}, and there is {true_:?}")]
+            vec![format!("the stream has {told:?}, but the cluster has {true_:?}")]
         }
     }
 
@@ -241,7 +241,7 @@ impl World {
         let count =
             counters.find_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or_default();
         (count > 0 && !self.plan.shares_deliveries())
-            .then(|| format!("a look has found {count} changes that no event told of"))
+            .then(|| format!("periodic checks found {count} changes that no event reported"))
     }
 
     async fn keep_watching(self) {

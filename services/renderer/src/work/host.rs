@@ -13,7 +13,7 @@ use groundwork_sandbox::{Host, pack, unpack};
 
 use super::Question;
 use super::clusters::ClusterAnswer;
-use super::repositories::{Answer, ComponentQuestion};
+use super::repositories::{ComponentQuestion, RepositoryAnswer};
 use crate::clusters::RemoteClusters;
 use crate::components::{Components, RemoteRepositories, ResolverErrors};
 
@@ -82,7 +82,7 @@ impl Host for PlannedRepositories {
 }
 
 impl PlannedRepositories {
-    async fn of_plan(&self, question: ComponentQuestion) -> (Answer, Vec<u8>) {
+    async fn of_plan(&self, question: ComponentQuestion) -> (RepositoryAnswer, Vec<u8>) {
         let address = || question.address();
         let Some(components) = &self.components else {
             return failed(address(), "no resolver is configured (--resolver)".to_owned());
@@ -96,7 +96,10 @@ impl PlannedRepositories {
     }
 }
 
-async fn answer(repositories: &RemoteRepositories, question: ComponentQuestion) -> (Answer, Vec<u8>) {
+async fn answer(
+    repositories: &RemoteRepositories,
+    question: ComponentQuestion,
+) -> (RepositoryAnswer, Vec<u8>) {
     let ComponentQuestion { context, name, version, access, planned: _ } = question;
     let found = match access {
         None => {
@@ -109,12 +112,12 @@ async fn answer(repositories: &RemoteRepositories, question: ComponentQuestion) 
         },
     };
     match found {
-        Ok(Some((media_type, bytes))) => (Answer::Found { media_type }, bytes),
-        Ok(None) => (Answer::Absent, Vec::new()),
-        Err(error) => (Answer::Failed(error), Vec::new()),
+        Ok(Some((media_type, bytes))) => (RepositoryAnswer::Found { media_type }, bytes),
+        Ok(None) => (RepositoryAnswer::Absent, Vec::new()),
+        Err(error) => (RepositoryAnswer::Failed(error), Vec::new()),
     }
 }
 
-fn failed(address: String, cause: String) -> (Answer, Vec<u8>) {
-    (Answer::Failed(RepositoryError::Unreadable { address, cause }), Vec::new())
+fn failed(address: String, cause: String) -> (RepositoryAnswer, Vec<u8>) {
+    (RepositoryAnswer::Failed(RepositoryError::Unreadable { address, cause }), Vec::new())
 }

@@ -41,7 +41,7 @@ pub(super) struct Planned {
 
 /// Answer of the service; the bytes follow after it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum RepositoryAnswer {
     Found { media_type: String },
     Absent,
     Failed(RepositoryError),
@@ -101,9 +101,9 @@ impl AskedRepository {
         let message = self.connection.ask(&question).map_err(|error| unreadable(error.to_string()))?;
         let (answer, body) = unpack(&message).map_err(|error| unreadable(error.to_string()))?;
         match answer {
-            Answer::Found { media_type } => Ok(Some((media_type, body.to_vec()))),
-            Answer::Absent => Ok(None),
-            Answer::Failed(error) => Err(error),
+            RepositoryAnswer::Found { media_type } => Ok(Some((media_type, body.to_vec()))),
+            RepositoryAnswer::Absent => Ok(None),
+            RepositoryAnswer::Failed(error) => Err(error),
         }
     }
 }

@@ -4,11 +4,11 @@ use groundwork_api::metadata::{FINALIZER, annotation, label};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::job::Outcome;
+use crate::job::JobOutcome;
 use crate::sources::sentences;
 
 /// Runs a job of an Installation with further metadata. Its blueprint returns two items.
-fn job(metadata: &str) -> Outcome {
+fn job(metadata: &str) -> JobOutcome {
     let installation = format!(
         "
 kind: Installation

@@ -13,7 +13,7 @@ use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::imports::{Entries, ObjectSet};
-use crate::job::{Inputs, Outcome, render};
+use crate::job::{Inputs, JobOutcome, render};
 use crate::names::ROOT_SCOPE;
 
 /// Templates of these tests have no access to the outside.
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    pub(super) fn render(&self) -> Outcome {
+    pub(super) fn render(&self) -> JobOutcome {
         render(&self.inputs())
     }
 

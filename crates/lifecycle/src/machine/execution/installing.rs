@@ -79,7 +79,8 @@ fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
 }
 
 /// Returns an error if items would change their type (`installations.md` 1.3). An item that is
-/// being deleted may get a new type: it goes with its old type, and a later job creates it anew.
+/// being deleted may get a new type: it is deleted under its old type, and a later job creates it
+/// anew.
 fn changed_types(tree: &Tree, templates: &Templates) -> Option<String> {
     refused_types(templates.list.iter().filter_map(|template| {
         let item = tree.items.of_template(&template.name)?;

@@ -94,7 +94,8 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     }
 }
 
-/// Releases items of a former Execution of this name that an event has announced.
+/// Releases the items of an earlier Execution of the same name, once an event has shown that there
+/// are any.
 fn release_left(tree: &Tree, execution: &Execution) -> Option<Next> {
     if !tree.looks_for_left || execution.job().is_running() {
         return None;
@@ -110,7 +111,8 @@ fn release_left(tree: &Tree, execution: &Execution) -> Option<Next> {
 }
 
 /// Ends an Execution whose Installation is gone, without uninstalling its items
-/// (`installations.md` 8.7). `None` if the phase of its deletion has the next step.
+/// (`installations.md` 8.7). Returns `None` if the phase of its deletion decides the
+/// next step.
 fn end_left(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Option<Next> {
     let metadata = &execution.metadata;
     let running = execution.job().is_running();

@@ -114,8 +114,8 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
     let running = installation.job().is_running();
     let requests_job = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
     if !has_finalizer(metadata) {
-        // The request is removed in the same write as the finalizer is added, after the write that
-        // begins the job. The job has created no other objects by then.
+        // One write, after the write that begins the job, adds the finalizer and removes the
+        // request. The job has created no other objects by then.
         match is_deleting {
             true => return Next::Rest,
             false if requests_job && is_root(installation) && !running => {}

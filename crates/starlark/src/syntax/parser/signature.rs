@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::{Parsed, Parser, build, height};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Position};
 use crate::syntax::token::Token;
 use crate::syntax::tree::{Argument, Expr, ExprKind, Function, Name, Parameter, Statement, StatementKind};
 
@@ -126,7 +126,7 @@ struct Seen {
 
 impl Seen {
     /// Checks that an argument may follow those before.
-    fn add(&mut self, argument: &Argument, at: Place) -> Parsed<()> {
+    fn add(&mut self, argument: &Argument, at: Position) -> Parsed<()> {
         let (list, dict) = (self.has_list, self.has_dict);
         let problem = match argument {
             Argument::Dict(_) if dict => "multiple **kwargs not allowed".to_owned(),

@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::{Parsed, Parser};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Position};
 use crate::syntax::token::Token;
 use crate::syntax::tree::{Binary, Block, Expr, ExprKind, Function, Name, Statement, StatementKind};
 
@@ -114,7 +114,7 @@ impl Parser<'_> {
     }
 
     /// Reads a statement without a block, and its place in messages.
-    fn simple(&mut self) -> Parsed<(Place, StatementKind)> {
+    fn simple(&mut self) -> Parsed<(Position, StatementKind)> {
         let at = self.place;
         let kind = match self.token {
             Token::Mark("return") => {
@@ -131,7 +131,7 @@ impl Parser<'_> {
         Ok((at, kind))
     }
 
-    fn assignment(&mut self) -> Parsed<(Place, StatementKind)> {
+    fn assignment(&mut self) -> Parsed<(Position, StatementKind)> {
         let target = self.expression()?;
         let at = self.place;
         if self.skip("=")? {

@@ -5,7 +5,7 @@ use groundwork_plan::Change;
 use maud::{Markup, html};
 
 use super::{MOST_SHOWN, badge, fields, more};
-use crate::landscape::Place;
+use crate::landscape::NamespacedName;
 use crate::pages::parts::path;
 
 pub(super) fn result(preview: &Preview) -> Markup {
@@ -65,7 +65,7 @@ fn of_refused(Refused { reason, message }: &Refused) -> Markup {
 
 /// Renders a link to a variant that exists.
 fn link(namespace: &str, site: &Site) -> Markup {
-    html! { a href=(path("variants", &Place::new(namespace, &site.name))) { (site.name) } (downstream(site)) }
+    html! { a href=(path("variants", &NamespacedName::new(namespace, &site.name))) { (site.name) } (downstream(site)) }
 }
 
 fn downstream(site: &Site) -> Markup {
