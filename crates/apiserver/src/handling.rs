@@ -52,6 +52,31 @@ struct Target {
 }
 
 impl Handling {
+    /// Returns the answer of the storage. The API server of the cluster cuts long requests; a write
+    /// goes on to its end all the same, so that no half of it is left.
+    async fn answered(
+        &self,
+        kind: &'static Kind,
+        request: Request,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Refusal> {
+        if !request.verb.writes() {
+            return self.storage.answer(kind, request, warnings).await;
+        }
+        let storage = Arc::clone(&self.storage);
+        let writing = async move {
+            let mut warnings = Vec::new();
+            let answer = storage.answer(kind, request, &mut warnings).await;
+            (answer, warnings)
+        };
+        let written = tokio::spawn(writing.in_current_span()).await;
+        let (answer, said) = written.map_err(|_| {
+            Refusal::internal("the request failed with an internal error; see the log of the service")
+        })?;
+        warnings.extend(said);
+        answer
+    }
+
     pub(crate) fn new(storage: Arc<dyn Storage>, access: Access, end: CancellationToken) -> Self {
         Self { storage, access, bodies: Arc::new(Semaphore::new(BODIES)), end }
     }
@@ -176,7 +201,7 @@ impl Handling {
         }
         audit(&request);
         let (options, namespace) = (request.options.clone(), request.namespace.clone());
-        let found = self.storage.answer(kind, request, warnings).await?;
+        let found = self.answered(kind, request, warnings).await?;
         let group = self.storage.group();
         let unwritable = |error: serde_json::Error| Refusal::internal(&error.to_string());
         Ok(match found {

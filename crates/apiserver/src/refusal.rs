@@ -175,6 +175,12 @@ impl Refusal {
         Self { message, ..self }
     }
 
+    /// Adds a cause that programs know by its reason.
+    pub fn with_cause(mut self, reason: &'static str, message: String) -> Self {
+        self.causes.push(Cause { field: String::new(), reason, message });
+        self
+    }
+
     pub fn retry_after(&self) -> Option<u32> {
         self.retry_after
     }

@@ -4,11 +4,9 @@ use groundwork_api::{GitLock, PackageRevision};
 
 use crate::package::{Package, UNNUMBERED, given, number, self_lock};
 
-/// Compares the content of two locks by their trees. `None` if the server of `own` gives no trees; a
-/// lock whose tree is unknown then has other content.
+/// Compares the content of two locks by their trees; `None` if the server gives none.
 pub(crate) fn same_tree(lock: &GitLock, own: &GitLock) -> Option<bool> {
-    let own = given(own.tree.as_ref())?;
-    Some(given(lock.tree.as_ref()) == Some(own))
+    Some(given(lock.tree.as_ref())? == given(own.tree.as_ref())?)
 }
 
 /// Returns the number at the end of a ref, 4 for `net/coredns/v4`; -1 for branches and other tags.

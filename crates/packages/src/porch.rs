@@ -15,7 +15,7 @@ mod draft;
 mod error;
 mod object;
 
-pub use client::{Porch, STORE_CATEGORY};
+pub use client::{Porch, RENDER_STATUS, STORE_CATEGORY};
 pub use draft::NewDraft;
 pub use error::{Meaning, PorchError, Request, classify};
 pub use object::{Resources, Revision};

@@ -12,7 +12,9 @@ use jiff::Timestamp;
 
 use crate::follow;
 use crate::inputs::package_revisions;
-use crate::packages::downstream::{Failure, Progress, ensure, finish};
+use crate::packages::downstream::{ensure, finish};
+use crate::packages::progress::{Failure, Progress};
+use crate::packages::repository::recover_records;
 use crate::packages::{PorchStore, is_ending, porch};
 use crate::shared::Shared;
 
@@ -186,12 +188,26 @@ async fn apply_policy(
     if !porch::World::has_downstream(variant, objects).await? || is_ending(&namespace, objects).await? {
         return Ok(None);
     }
+    if let Some(store) = shared.store.as_ref().filter(|_| goes_unsettled(variant)) {
+        for (name, version) in recover_records(store, variant, objects).await? {
+            packages.wrote(&namespace, &name, &version);
+        }
+    }
     let applied = async { finish(&porch::World::read_own(shared, packages, variant, objects).await?).await };
     match applied.await {
         Ok(()) => Ok(None),
         Err(Failure::Told(error, _)) => Ok(Some(error)),
         Err(Failure::Retry(error)) => Err(error),
     }
+}
+
+/// Reports whether a variant is being deleted before its last generation was reconciled. The
+/// deletion itself counts as one generation.
+fn goes_unsettled(variant: &PackageVariant) -> bool {
+    let status = variant.status.clone().unwrap_or_default();
+    let is_ready = status.conditions.iter().any(|found| found.type_ == "Ready" && found.status == "True");
+    let seen = status.observed_generation.map(|generation| generation + 1);
+    !(is_ready && seen >= variant.metadata.generation)
 }
 
 /// Without a store, package revisions that belong to the variant block its deletion: a user has to

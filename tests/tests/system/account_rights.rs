@@ -130,7 +130,8 @@ const COMPONENTS: [(&str, Rights); 3] = [
         "package-store",
         &[
             ("watcher", "get list watch", "packagerevisions.porch.kpt.dev"),
-            ("variant", "get list watch patch delete", "packagerevisions.porch.kpt.dev"),
+            ("variant", "get list watch create update patch delete", "packagerevisions.porch.kpt.dev"),
+            ("variant", "get update", "packagerevisionresources.porch.kpt.dev"),
             ("variant", "get list watch create update delete", "revisionrecords.packages.groundwork.dev"),
             ("variant", "create", "apiservices.apiregistration.k8s.io"),
             ("variant", "get update delete", "apiservices.apiregistration.k8s.io=v1alpha1.porch.kpt.dev"),

@@ -157,6 +157,125 @@ async fn a_package_from_init_to_deletion() -> Result<()> {
     Ok(())
 }
 
+/// A save carries out an upgrade, and its dry run shows the files. The locks name trees.
+#[tokio::test]
+async fn a_draft_is_upgraded_by_a_save() -> Result<()> {
+    const UPGRADE: &str = "groundwork.dev/upgrade";
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "package-api-upgrades").await?;
+    let remotes = readable(&case).await?;
+    let clone = json!({"type": "clone", "clone": {"upstreamRef": {"upstreamRef": {"name": "catalog.net.coredns.v1"}}}});
+    create(&case, &draft("dns", "w", &clone)?).await?;
+    let next = [("net/coredns/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: more\n")];
+    remotes.publish("catalog", &next, Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    case.until::<PackageRevision>("the next upstream is read", "catalog.net.coredns.v2", |_| true).await?;
+
+    let files = case.api::<PackageRevisionResources>();
+    let read = files.get("edge.dns.w").await?;
+    let asking = |task: &str| {
+        let mut asked = read.clone();
+        asked.metadata.annotations.get_or_insert_default().insert(UPGRADE.to_owned(), task.to_owned());
+        asked
+    };
+    let replace = async |asked: &PackageRevisionResources, dry_run: bool| {
+        files.replace(&asked.name_any(), &PostParams { dry_run, ..PostParams::default() }, asked).await
+    };
+    let to = |name: &str| json!({"newUpstreamRef": {"name": name}}).to_string();
+    for (task, code, why) in [
+        ("{", 400, UPGRADE),
+        ("{}", 400, "newUpstreamRef.name must be given"),
+        (&to("catalog.net.coredns.v7"), 422, "catalog.net.coredns.v7"),
+    ] {
+        let (found, text) = refusal(replace(&asking(task), true).await)?;
+        ensure!(found == code && text.contains(why), "{task}: {found} {text}");
+    }
+    let branch = "drafts/dns/w";
+    let head = || git(&remotes.path("edge"), &["rev-parse", branch]);
+    let before = head()?;
+    let upgrade = asking(&to("catalog.net.coredns.v2"));
+    let mut shown = replace(&upgrade, true).await?;
+    ensure!(shown.spec.resources.contains_key("more.yaml") && head()? == before, "nothing is written");
+
+    shown.spec.resources.insert("own.txt".to_owned(), "a\n".to_owned());
+    shown.metadata = upgrade.metadata.clone();
+    let saved = replace(&shown, false).await?;
+    ensure!(saved.spec.resources.contains_key("more.yaml") && saved.spec.resources.contains_key("own.txt"));
+    let log = git(&remotes.path("edge"), &["log", "-2", "--format=%s", branch])?;
+    assert_eq!(log.lines().collect::<Vec<_>>(), ["Rendering package", "Upgrading revision"]);
+    let (code, text) = refusal(replace(&upgrade, false).await)?;
+    ensure!(code == 409, "{code} {text}");
+    let lock = |object: &PackageRevision, is_own: bool| {
+        let status = object.status.clone().unwrap_or_default();
+        let lock = if is_own { status.self_lock } else { status.upstream_lock };
+        lock.and_then(|lock| lock.git).unwrap_or_default()
+    };
+    let (upstream, made) = (case.get("catalog.net.coredns.v2").await?, case.get("edge.dns.w").await?);
+    ensure!(lock(&made, false).reference.as_deref() == Some("net/coredns/v2"), "{made:?}");
+    let tree = lock(&made, false).tree;
+    ensure!(tree.is_some() && tree == lock(&upstream, true).tree, "{made:?}");
+
+    // A published revision is not changed, but its upgrade is shown.
+    lifecycle(&case, "edge.dns.w", "Proposed").await?;
+    lifecycle(&case, "edge.dns.w", "Published").await?;
+    let mut published = files.get("edge.dns.w").await?;
+    let task = [(UPGRADE.to_owned(), to("catalog.net.coredns.v1"))];
+    published.metadata.annotations = Some(task.into());
+    ensure!(!replace(&published, true).await?.spec.resources.contains_key("more.yaml"));
+    let (code, text) = refusal(replace(&published, false).await)?;
+    ensure!(code == 500 && text.contains("package must be Draft"), "{code} {text}");
+    Ok(())
+}
+
+/// A save finishes a draft that a controller has begun, also with the same files. Until then nobody
+/// proposes it. A save keeps comments that a program drops.
+#[tokio::test]
+async fn a_save_finishes_a_draft() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "package-api-making").await?;
+    let remotes = readable(&case).await?;
+    let mut begun = draft("dns", "w", &json!({"type": "init", "init": {}}))?;
+    begun.annotations_mut().insert("groundwork/unfinished".to_owned(), "true".to_owned());
+    begun.annotations_mut().insert("mine".to_owned(), "a".to_owned());
+    create(&case, &begun).await?;
+    let files = case.api::<PackageRevisionResources>();
+    let mut read = files.get("edge.dns.w").await?;
+    let propose = Patch::Merge(json!({"spec": {"lifecycle": "Proposed"}}));
+    let revisions = case.api::<PackageRevision>();
+    let (code, text) = refusal(revisions.patch("edge.dns.w", &PatchParams::default(), &propose).await)?;
+    ensure!(code == 422 && text.contains("has not saved its changes yet"), "{code} {text}");
+    let finishing = [("groundwork/unfinished".to_owned(), "true".to_owned())];
+    read.metadata.annotations.get_or_insert_default().extend(finishing);
+    let saved = files.replace("edge.dns.w", &PostParams::default(), &read).await?;
+    let rendered = saved.status.and_then(|status| status.render_status).context("it was rendered")?;
+    assert_eq!(rendered.error.as_deref(), Some(""));
+    let made: PackageRevision = case.get("edge.dns.w").await?;
+    let annotations: Vec<&str> = made.annotations().keys().map(String::as_str).collect();
+    assert_eq!(annotations, ["mine"]);
+
+    // A save by somebody else takes the mark off, too, so that their work is not deleted with it.
+    let mut other = begun.clone();
+    other.spec.package_name = Some("web".to_owned());
+    create(&case, &other).await?;
+    let mut read = files.get("edge.web.w").await?;
+    read.spec.resources.insert("own.txt".to_owned(), "a\n".to_owned());
+    files.replace("edge.web.w", &PostParams::default(), &read).await?;
+    let web: PackageRevision = case.get("edge.web.w").await?;
+    ensure!(!web.annotations().contains_key("groundwork/unfinished"), "{web:?}");
+
+    let map = |comment: &str, value: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  b: {value}{comment}\n")
+    };
+    for text in [map(" # why", "one"), map("", "two")] {
+        let mut read = files.get("edge.dns.w").await?;
+        read.spec.resources.insert("a.yaml".to_owned(), text);
+        files.replace("edge.dns.w", &PostParams::default(), &read).await?;
+    }
+    let text = remotes.file("edge", "drafts/dns/w", "dns/a.yaml")?;
+    ensure!(text.contains("b: two # why"), "{text}");
+    Ok(())
+}
+
 /// Lists, selectors, tables and watches; what kubectl shows.
 #[tokio::test]
 async fn readers() -> Result<()> {

@@ -131,7 +131,7 @@ const LINES: [Line; 37] = [
         ],
     ),
     asked("read package revisions", &[("get list watch", "packagerevisions.porch.kpt.dev")]),
-    asked("read files of packages on a Porch server", &[("get", "packagerevisionresources.porch.kpt.dev")]),
+    asked("read files of packages", &[("get", "packagerevisionresources.porch.kpt.dev")]),
     asked("read Namespaces", &[("get list watch", "namespaces")]),
     asked(
         "create and delete Installations, Executions",

@@ -55,7 +55,7 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision) -> Fr
     let reference = given(lock.reference.as_ref()).unwrap_or_default();
     if is_unseen_head(lock, upstream) {
         return Freshness::Unknown(format!(
-            "upstream {:?} is the head of a branch, and a Porch server does not show whether the package changes there; \
+            "upstream {:?} is the head of a branch, and the package server does not show whether the package has changed there; \
              name a published revision to follow it",
             upstream.name_any()
         ));

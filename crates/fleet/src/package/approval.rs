@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use groundwork_api::metadata::annotation::UNFINISHED;
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _, Time};
 
 use super::rule::RULE;
@@ -45,7 +46,9 @@ pub fn has_policy(revision: &PackageRevision) -> bool {
 /// revision with a [`super::Rule`] is approved only if the rule approves it too.
 pub fn approval(revision: &PackageRevision, of_package: &[PackageRevision], now: &Time) -> Approval {
     let annotation = |name: &str| revision.annotations().get(name).map(String::as_str);
-    if !has_policy(revision) {
+    // Its variant has not saved its changes yet.
+    let is_unfinished = annotation(UNFINISHED).is_some();
+    if !has_policy(revision) || is_unfinished {
         return Approval::None;
     }
     let policy = match annotation(POLICY) {

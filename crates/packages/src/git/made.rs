@@ -82,6 +82,15 @@ impl GitRepository {
         Ok(made)
     }
 
+    /// Reports whether the last commit of a draft is the one that its task has made: nobody has
+    /// saved the draft since.
+    pub fn is_as_its_task_made_it(&self, revision: &Revision) -> bool {
+        let path = full_path(&self.settings().directory, &revision.package);
+        let Ok(commit) = self.objects().commit(revision.commit) else { return false };
+        let message = Message::read(&commit.message);
+        message.of(&path).and_then(|found| found.task.as_ref()).is_some_and(is_creation)
+    }
+
     /// Returns the last commit of the draft that became a revision.
     fn start_of(&self, revision: &Revision) -> Result<Option<ObjectId>, StoreError> {
         if revision.number == 0 {

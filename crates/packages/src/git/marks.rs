@@ -14,7 +14,6 @@ use crate::git::objects::{Objects, ObjectsError};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     pub revision: i64,
-    pub workspace: u32,
 }
 
 /// Numbers of all packages, by their full paths.
@@ -104,10 +103,4 @@ fn raise(marks: &mut AllMarks, annotation: Annotation) {
     }
     let mark = marks.entry(annotation.package).or_default();
     mark.revision = mark.revision.max(annotation.revision.parse().unwrap_or(0));
-    mark.workspace = mark.workspace.max(workspace_number(&annotation.workspace_name));
-}
-
-/// Returns the number in a workspace that Groundwork has named.
-fn workspace_number(workspace: &str) -> u32 {
-    workspace.strip_prefix("packagevariant-").and_then(|number| number.parse().ok()).unwrap_or_default()
 }

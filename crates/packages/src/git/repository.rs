@@ -321,8 +321,8 @@ impl GitRepository {
         Some(describe_kptfile(self.objects().kptfile(directory).ok()??))
     }
 
-    /// Returns the tree of the package that a lock names, in any repository of the namespace; `None`
-    /// if none has its commit.
+    /// Returns the tree of the package that a lock names, in any repository of the namespace;
+    /// `None` if none has its commit.
     pub fn tree_of(&self, lock: &GitLock) -> Option<String> {
         let commit = ObjectId::from_hex(lock.commit.as_deref()?.as_bytes()).ok()?;
         let address = normalized(lock.repo.as_deref()?);

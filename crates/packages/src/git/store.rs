@@ -15,7 +15,7 @@ use crate::git::draft::Staged;
 use crate::git::error::StoreError;
 use crate::git::functions::Functions;
 use crate::git::meters::Meters;
-use crate::git::objects::{Content, Files};
+use crate::git::objects::Files;
 use crate::git::remote::RemoteOptions;
 use crate::git::repository::GitRepository;
 use crate::git::revision::Revision;
@@ -156,10 +156,10 @@ impl Store {
         Ok((repository, revision))
     }
 
-    /// Stages other text files for a draft with the given `version`.
+    /// Stages other text files for a draft with the given `version`. Files that are no text stay.
     ///
     /// # Errors
-    /// The revision is gone, has changed, or is not a draft.
+    /// The revision is gone, has changed, or is not a draft; or the files are too large.
     pub fn stage_save(
         &self,
         namespace: &str,
@@ -171,9 +171,14 @@ impl Store {
         let before = repository.content(&draft)?;
         let mut texts = files;
         // Keep the comments of the old files: a program that writes data drops them
-        // (`packagevariants.md` 8.1).
+        // (`packagevariants.md` 6.14).
         groundwork_krm::copy_comments(&before.texts, &mut texts);
-        Ok(Staged::save(&repository, &draft, Content { texts, binaries: before.binaries }))
+        let mut files: Files = texts.into_iter().map(|(path, text)| (path, text.into_bytes())).collect();
+        for (path, id) in before.binaries {
+            files.insert(path, repository.objects().blob(id)?);
+        }
+        let content = repository.content_of(&draft.package, files)?;
+        Ok(Staged::save(&repository, &draft, content))
     }
 
     /// Stages a replacement of all files of a draft with the given `version`.

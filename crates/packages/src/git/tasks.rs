@@ -264,9 +264,9 @@ impl Store {
     ) -> Result<(Content, RenderStatus), StoreError> {
         let (repository, local) = self.revision(namespace, name)?;
         let (content, _, warnings) = self.updated(namespace, &repository, &local, update)?;
-        let (Rendered { content: rendered, .. }, error) = repository.render_anyhow(content.clone());
+        let (Rendered { content: rendered, status }, error) = repository.render_anyhow(content.clone());
         let content = if error.is_some() { content } else { rendered };
-        let mut status = RenderStatus { error, ..RenderStatus::default() };
+        let mut status = RenderStatus { error, ..status };
         tell(&mut status, warnings);
         Ok((content, status))
     }

@@ -222,6 +222,84 @@ fn published_revisions_are_followed_by_others() {
     assert_eq!(world.refs("edge"), ["refs/heads/main", "refs/tags/net/dns/v2"]);
 }
 
+/// A preview of an upgrade writes nothing, whatever the lifecycle. The upgrade then has files that
+/// its caller has changed.
+#[test]
+fn upgrades_are_previewed() {
+    let world = world();
+    let cloned = clone(&world);
+    let original = || Original::Revision("catalog.net.coredns.v1".to_owned());
+    let preview = || world.store.preview_update("fleet", &cloned.name, &update(original())).unwrap();
+    let (content, status) = preview();
+    assert!(content.texts["config.yaml"].contains("cache: \"60\""));
+    assert_eq!(status.error, None);
+    assert_eq!(world.store.revision("fleet", &cloned.name).unwrap().1.version(), cloned.version());
+    let mut staged =
+        world.store.stage_update("fleet", &cloned.name, &cloned.version(), &update(original())).unwrap();
+    let mut changed = content.texts;
+    changed.insert("own.txt".into(), "a\n".into());
+    staged.set_files(changed);
+    let updated = staged.commit(&pat()).unwrap().revision;
+    assert_eq!(newest_headlines(&world), ["Upgrading revision", "Rendering package"]);
+    assert!(files(&world, &updated).contains_key("own.txt"));
+    let to = |revision: &Revision, lifecycle| {
+        world.store.set_lifecycle("fleet", &revision.name, &revision.version(), lifecycle, &pat()).unwrap()
+    };
+    let published = to(&to(&updated, Lifecycle::Proposed), Lifecycle::Published);
+    assert!(world.store.preview_update("fleet", &published.name, &update(original())).is_ok());
+}
+
+/// Returns the headlines of the draft's newest two commits, oldest first.
+fn newest_headlines(world: &World) -> Vec<String> {
+    let log = ["log", "-2", "--reverse", "--format=%s", "drafts/net/dns/packagevariant-1"];
+    git(&world.remote("edge"), &log).lines().map(str::to_owned).collect()
+}
+
+/// The save that finishes a new draft counts as made by the store, so an upgrade may delete its
+/// files; a save by people does not.
+#[test]
+fn a_draft_is_finished_by_a_save() {
+    for (is_making, is_deleted) in [(true, true), (false, false)] {
+        let world = world();
+        let folder = world.checkout("catalog");
+        git(&folder, &["checkout", "-q", "--detach", "net/coredns/v1"]);
+        let object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: goes\n";
+        std::fs::write(folder.join("net/coredns/goes.yaml"), object).unwrap();
+        git(&folder, &["add", "."]);
+        git(&folder, &["commit", "-q", "-m", "goes"]);
+        git(&folder, &["tag", "-f", "net/coredns/v1"]);
+        git(&folder, &["push", "-q", "-f", "--tags", "origin"]);
+        world.store.repository("fleet", "catalog").unwrap().sync().unwrap();
+        let cloned = clone(&world);
+        let mut own = files(&world, &cloned);
+        own.insert("goes.yaml".into(), format!("{object}data:\n  site: edge\n"));
+        let staged = world.store.stage_save("fleet", &cloned.name, &cloned.version(), own).unwrap();
+        let saved = staged.making(is_making).commit(&pat()).unwrap().revision;
+        let original = Original::Revision("catalog.net.coredns.v1".to_owned());
+        let (content, status) = world.store.preview_update("fleet", &saved.name, &update(original)).unwrap();
+        assert_eq!(content.texts.contains_key("goes.yaml"), !is_deleted);
+        let results = status.result.map(|results| results.items.to_vec()).unwrap_or_default();
+        let is_told = results.iter().any(|result| result.exec.as_deref() == Some("resource-merge"));
+        assert_eq!(is_told, !is_deleted, "{results:?}");
+    }
+}
+
+/// A lock names the same tree as the revision that it was taken from, as long as a repository of
+/// the namespace has the commit.
+#[test]
+fn locks_name_trees() {
+    let world = world();
+    let cloned = clone(&world);
+    let lock = cloned.facts.description.upstream_lock.clone().unwrap().git.unwrap();
+    let (_, upstream) = world.store.revision("fleet", "catalog.net.coredns.v1").unwrap();
+    let edge = world.store.repository("fleet", "edge").unwrap();
+    assert_eq!(edge.tree_of(&lock), Some(upstream.directory.to_string()));
+    let unknown = groundwork_api::GitLock { commit: Some("0".repeat(40)), ..lock.clone() };
+    assert_eq!(edge.tree_of(&unknown), None);
+    world.store.unregister("fleet", "catalog");
+    assert_eq!(edge.tree_of(&lock), None);
+}
+
 /// The tag was moved, so the base of the package is read from its commit.
 #[test]
 fn upgrades_from_a_commit_that_no_tag_names() {

@@ -19,6 +19,8 @@ use crate::porch::draft::NewDraft;
 use crate::porch::error::{Meaning, PorchError, Request};
 use crate::porch::object::{Resources, Revision};
 
+/// Reason of the cause that has the results of a failed rendering (`packagevariants.md` 6.14).
+pub const RENDER_STATUS: &str = "RenderStatus";
 /// Category in the discovery of our package store, by which it is told from other servers of the
 /// same API.
 pub const STORE_CATEGORY: &str = "groundwork";
@@ -58,8 +60,9 @@ pub struct Porch {
     count: Count,
     memory: Memory,
     /// Lock for lists. A Porch server lists from maps that all its lists share and write to, so two
-    /// lists at a time can end it (`fatal error: concurrent map writes`).
-    lists: Arc<tokio::sync::Mutex<()>>,
+    /// lists at a time can end it (`fatal error: concurrent map writes`). `None` for servers that
+    /// list at once.
+    lists: Option<Arc<tokio::sync::Mutex<()>>>,
 }
 
 /// Counter of requests, with verb, resource and result.
@@ -74,7 +77,13 @@ impl std::fmt::Debug for Porch {
 impl Porch {
     pub fn new(client: Client) -> Self {
         let memory = Memory::new(MEMORY, MEMORY_SHARE, PATIENCE);
-        Self { client, count: Arc::new(|_, _, _| {}), memory, lists: Arc::default() }
+        Self { client, count: Arc::new(|_, _, _| {}), memory, lists: Some(Arc::default()) }
+    }
+
+    /// Allows several lists at a time.
+    #[must_use]
+    pub fn listing_at_once(self) -> Self {
+        Self { lists: None, ..self }
     }
 
     /// Adds a counter of requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden`
@@ -138,7 +147,10 @@ impl Porch {
         }
         let path = format!("{}?fieldSelector={}", collection(namespace, REVISIONS)?, encoded(&fields));
         let mut answer = {
-            let _alone = self.lists.lock().await;
+            let _alone = match &self.lists {
+                Some(lists) => Some(lists.lock().await),
+                None => None,
+            };
             self.send(Method::GET, &path, None).await?
         };
         let items = answer.get_mut("items").map(Value::take).unwrap_or_default();
@@ -191,11 +203,11 @@ impl Porch {
         resources(self.send(Method::PUT, &path, Some(&files.raw)).await?)
     }
 
-    /// Returns the files of a revision after an upgrade, which is not carried out. A failed rendering
-    /// is in the status. Only Groundwork's package store answers this (`packagevariants.md` 6.14).
+    /// Returns the files of a revision after an upgrade, which is not carried out. A failed
+    /// rendering is in the status. Only Groundwork's package store answers this
+    /// (`packagevariants.md` 6.14).
     ///
-    /// # Errors
-    /// See [`PorchError`].
+    /// # Errors See [`PorchError`].
     pub async fn preview_upgrade(&self, upgrading: &Resources) -> Result<Resources, PorchError> {
         let (namespace, name) = upgrading.place();
         let path = format!("{}?dryRun=All", object(namespace, RESOURCES, name)?);
@@ -371,6 +383,9 @@ fn refusal(request: Request, status: u16, headers: &HeaderMap, body: &[u8]) -> P
     let detail =
         said.pointer("/details/retryAfterSeconds").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
     error.retry_after = header.or(detail).map(Duration::from_secs);
+    let mut causes = said.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
+    let results = causes.find(|cause| cause.get("reason").is_some_and(|reason| reason == RENDER_STATUS));
+    error.results = results.and_then(|cause| cause.get("message")?.as_str().map(str::to_owned));
     error
 }
 
@@ -407,7 +422,13 @@ fn checked(name: &str) -> Result<(), PorchError> {
         return Ok(());
     }
     let text = format!("{name:?} is not a valid object name; use lower-case letters, digits, `-` and `.`");
-    Err(PorchError { meaning: Meaning::Invalid, text, retry_after: None, is_unanswered: false })
+    Err(PorchError {
+        meaning: Meaning::Invalid,
+        text,
+        retry_after: None,
+        is_unanswered: false,
+        results: None,
+    })
 }
 
 /// Escapes a value for a field selector.

@@ -16,6 +16,9 @@ pub struct PorchError {
     pub retry_after: Option<Duration>,
     /// True if a change got no answer from the Porch server, so that it may have been made.
     pub is_unanswered: bool,
+    /// Results of the functions of a failed rendering, as the JSON of a RenderStatus. Only our
+    /// store gives them.
+    pub results: Option<String>,
 }
 
 /// Classes of errors that callers distinguish.
@@ -147,13 +150,13 @@ impl PorchError {
             None => text.to_owned(),
         };
         // The API server ends a long request, but the Porch server continues with it.
-        Self { meaning, text, retry_after: None, is_unanswered: status == CUT }
+        Self { meaning, text, retry_after: None, is_unanswered: status == CUT, results: None }
     }
 
     /// Creates the error for a missing answer of the named server.
     pub(crate) fn unanswered(whom: &str, problem: &str) -> Self {
         let text = format!("the {whom} does not answer: {problem}");
-        Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true }
+        Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true, results: None }
     }
 
     /// Returns the problem and its remedy for users: the server's message without its general
@@ -205,13 +208,13 @@ impl PorchError {
             ),
             problem => format!("the Porch server, asked for {asked}, {problem}"),
         };
-        Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: true }
+        Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: true, results: None }
     }
 
     /// Creates the error for an answer that does not follow the API.
     pub(crate) fn unreadable(problem: &serde_json::Error) -> Self {
         let text = format!("the answer of the Porch server cannot be read: {problem}");
-        Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: false }
+        Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: false, results: None }
     }
 }
 

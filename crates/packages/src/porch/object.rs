@@ -140,13 +140,23 @@ impl Resources {
     ///
     /// # Errors
     /// The task cannot be written as JSON.
-    pub fn with_upgrade(mut self, task: &UpgradeTask) -> Result<Self, serde_json::Error> {
+    pub fn with_upgrade(self, task: &UpgradeTask) -> Result<Self, serde_json::Error> {
         let task = serde_json::to_string(task)?;
+        Ok(self.annotated(annotation::UPGRADE, &task))
+    }
+
+    /// Says that the next save finishes a new draft (`packagevariants.md` 6.14).
+    #[must_use]
+    pub fn finishing(self) -> Self {
+        self.annotated(annotation::UNFINISHED, "true")
+    }
+
+    fn annotated(mut self, name: &str, value: &str) -> Self {
         let annotations = self.raw.pointer("/metadata/annotations").and_then(Value::as_object);
         let mut annotations = annotations.cloned().unwrap_or_default();
-        annotations.insert(annotation::UPGRADE.to_owned(), json!(task));
+        annotations.insert(name.to_owned(), json!(value));
         set(&mut self.raw, "metadata", "annotations", Value::Object(annotations));
-        Ok(self)
+        self
     }
 
     /// Returns the results of the package's functions, which only the answer to a save contains.

@@ -1,89 +1,20 @@
 //! Reconcile of a variant's package: spec, upstream and existing revisions decide which drafts are
-//! made or updated (`packagevariants.md` 2.3 to 2.9). These decisions are the same for all stores;
-//! each store carries them out through `Operations`.
+//! made or updated (`packagevariants.md` 2.3 to 2.9).
 //!
 //! ```text
-//! Operations, as read ──> resolve, select ──> released, adopted ──> targets ──make_first, update──> drafts
+//! World, as read ──> resolve, select ──> released, adopted ──> targets ──make_first, update──> drafts
 //! ```
 
-use groundwork_api::metadata::annotation;
 use groundwork_api::{
-    DownstreamTarget, InjectionSource, Lifecycle, ObjectMeta, PackageRevision, RenderStatus,
-    ResolvedUpstream, ResourceExt as _, Time,
+    DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, RenderStatus, ResourceExt as _, Time,
 };
-use groundwork_controller::{ApiError, ReconcileError};
 use groundwork_fleet::{Adoption, VariantError, Withdrawal, is_owned, orphaned, release, select};
-use groundwork_krm::Package as Files;
-use groundwork_packages::git::StoreError;
 
-use super::injection::{Injection, mutate};
-use super::operations::Operations;
-use crate::inputs::Selected;
-
-/// Findings and actions of a reconcile so far. The status shows them even if the reconcile fails.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) upstream: Option<ResolvedUpstream>,
-    pub(crate) targets: Option<Vec<DownstreamTarget>>,
-    pub(crate) sources: Vec<InjectionSource>,
-    /// Kinds of the injection points in its packages, to be watched.
-    pub(crate) kinds: Vec<Selected>,
-    pub(crate) errors: Vec<VariantError>,
-    /// Notes for users that are not failures.
-    pub(crate) notes: Vec<String>,
-}
-
-/// Reason why a reconcile ends early.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// A problem that the conditions report. The target of a failed rendering reports more
-    /// (`packagevariants.md` 8.1).
-    Told(VariantError, Option<Box<RenderStatus>>),
-    /// A problem that a retry may solve, and that the status does not report.
-    Retry(ReconcileError),
-}
-
-impl From<VariantError> for Failure {
-    fn from(error: VariantError) -> Self {
-        Self::Told(error, None)
-    }
-}
-
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Self {
-        Self::Retry(error.into())
-    }
-}
-
-/// Maps an error of the store to a failure of the variant (`packagevariants.md` 2.10). `revision`
-/// is the revision that the operation used.
-pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
-    let cause = error.to_string();
-    let told = match error {
-        StoreError::Conflict | StoreError::AlreadyExists(_) => {
-            return Failure::Retry(ReconcileError { message: cause, is_conflict: true });
-        }
-        StoreError::Render { status, .. } => {
-            let error = VariantError::RenderFailed { downstream: revision.to_owned(), cause };
-            return Failure::Told(error, Some(status.clone()));
-        }
-        StoreError::Unavailable(_) | StoreError::Interrupted => {
-            VariantError::StoreUnavailable { cause, retry_after: None }
-        }
-        StoreError::Refused(_) => VariantError::Rejected(cause),
-        StoreError::DownstreamExists(_) | StoreError::Merge(_) | StoreError::NotFound(_) => {
-            VariantError::Other(cause)
-        }
-    };
-    told.into()
-}
+use super::porch::World;
+use super::progress::{Failure, Progress};
 
 /// Makes and updates the packages of a variant until they match its spec.
-pub(crate) async fn ensure(
-    world: &impl Operations,
-    now: &Time,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
+pub(crate) async fn ensure(world: &World<'_>, now: &Time, progress: &mut Progress) -> Result<(), Failure> {
     let variant = world.variant();
     let resolved = world.resolve().map_err(VariantError::from)?;
     let before = variant.status.as_ref().and_then(|status| status.upstream.as_ref());
@@ -100,7 +31,14 @@ pub(crate) async fn ensure(
     let upstream = resolved.revision;
     if selection.is_new() {
         progress.targets = Some(Vec::new());
-        let made = world.make_first(upstream, progress).await?;
+        let made = match world.make_first(upstream, progress).await {
+            Err(Failure::Told(error, status)) => {
+                let begun = progress.begun.take();
+                progress.targets = begun.map(|begun| vec![failed(begun, status)]).or(progress.targets.take());
+                return Err(error.into());
+            }
+            made => made?,
+        };
         progress.targets = Some(vec![made]);
         return Ok(());
     }
@@ -111,9 +49,8 @@ pub(crate) async fn ensure(
             // A draft that fails must not delay the other drafts of the variant
             // (`packagevariants.md` 2.14).
             Err(Failure::Told(error, status)) => {
-                let known = world.target(&target.name_any());
-                let render_status = status.map(|status| *status).or(known.render_status.clone());
-                done.push(DownstreamTarget { render_status, ..known });
+                let begun = progress.begun.take();
+                done.push(failed(begun.unwrap_or_else(|| world.target(&target.name_any())), status));
                 progress.errors.push(error);
             }
             Err(other) => return Err(other),
@@ -123,7 +60,13 @@ pub(crate) async fn ensure(
     Ok(())
 }
 
-async fn adopt(world: &impl Operations, adoption: &Adoption<'_>) -> Result<(), Failure> {
+/// Returns the status entry of a revision whose update has failed.
+fn failed(target: DownstreamTarget, status: Option<Box<RenderStatus>>) -> DownstreamTarget {
+    let render_status = status.map(|status| *status).or(target.render_status.clone());
+    DownstreamTarget { render_status, ..target }
+}
+
+async fn adopt(world: &World<'_>, adoption: &Adoption<'_>) -> Result<(), Failure> {
     let metadata = ObjectMeta {
         labels: Some(adoption.labels.clone()),
         annotations: Some(adoption.annotations.clone()),
@@ -135,7 +78,7 @@ async fn adopt(world: &impl Operations, adoption: &Adoption<'_>) -> Result<(), F
 
 /// Applies the deletion policy to the revisions of a deleted variant. Revisions that the policy
 /// keeps lose the variant as their owner.
-pub(crate) async fn finish(world: &impl Operations) -> Result<(), Failure> {
+pub(crate) async fn finish(world: &World<'_>) -> Result<(), Failure> {
     let uid = world.variant().uid().unwrap_or_default();
     let mut blocked = Vec::new();
     for revision in world.revisions().iter().filter(|revision| is_owned(revision, &uid)) {
@@ -150,11 +93,7 @@ pub(crate) async fn finish(world: &impl Operations) -> Result<(), Failure> {
 }
 
 /// Applies the deletion policy to one revision.
-async fn let_go(
-    world: &impl Operations,
-    revision: &PackageRevision,
-    is_deleting: bool,
-) -> Result<(), Failure> {
+async fn let_go(world: &World<'_>, revision: &PackageRevision, is_deleting: bool) -> Result<(), Failure> {
     let uid = world.variant().uid().unwrap_or_default();
     let release = release(world.variant().spec.deletion_policy.as_deref(), revision, is_deleting);
     let left = match release.withdrawal {
@@ -172,22 +111,4 @@ async fn let_go(
         return Ok(());
     }
     world.set_metadata(left, metadata).await
-}
-
-/// Returns the files after the mutations of the variant.
-pub(super) async fn mutated(
-    world: &impl Operations,
-    progress: &mut Progress,
-    files: &Files,
-    name: &str,
-) -> Result<Files, Failure> {
-    let Injection { files, sources, kinds } = mutate(world, files, name).await?;
-    progress.sources.extend(sources);
-    progress.kinds.extend(kinds);
-    Ok(files)
-}
-
-/// Reports whether a draft accepts content that failed to render.
-pub(super) fn keeps_failures(draft: &PackageRevision) -> bool {
-    draft.annotations().get(annotation::PUSH_ON_RENDER_FAILURE).is_some_and(|value| value == "true")
 }

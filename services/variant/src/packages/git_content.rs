@@ -13,10 +13,11 @@ use groundwork_packages::git::{
 use groundwork_proto::component::v1::ObjectName;
 use tonic::Status;
 
+use super::PackageStore;
 use super::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
 use super::creation::Wanted;
+use super::progress::keeps_failures;
 use super::records::{Attributes, Note, ensure, served};
-use super::{PackageStore, downstream};
 use crate::status::of_api;
 
 /// Age up to which the knowledge of a remote is good enough to make a draft.
@@ -53,11 +54,10 @@ impl Content for GitContent<'_> {
         let repository = self.synced(&key).await?;
         let ObjectName { namespace, name } = name.clone();
         let present = self.objects.get::<RevisionRecord>(&namespace, &name).await.map_err(of_api)?;
-        let keeps_failures =
-            present.as_ref().is_some_and(|present| downstream::keeps_failures(&served(present)));
+        let keeps = present.as_ref().is_some_and(|present| keeps_failures(&served(present)));
         let saved = self.store.write(&key, move |store| {
             let staged = store.stage_files(&namespace, &name, &version, files)?;
-            staged.keep_failures(keeps_failures).commit(&actor)
+            staged.keep_failures(keeps).commit(&actor)
         });
         let Committed { revision, status, error } = saved.await.map_err(|error| refused(&error))?;
         self.tell(&repository, &revision, present).await?;

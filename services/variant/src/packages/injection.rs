@@ -11,16 +11,9 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;
 
-use super::downstream::Failure;
-use super::operations::Operations;
+use super::porch::World;
+use super::progress::{Failure, Progress};
 use crate::inputs::{ReadError, Selected, discover};
-
-/// Result of the mutations of a package.
-pub(super) struct Injection {
-    pub(super) files: Package,
-    pub(super) sources: Vec<InjectionSource>,
-    pub(super) kinds: Vec<Selected>,
-}
 
 /// Objects by the `apiVersion` and `kind` of injection points.
 type Found = BTreeMap<(String, String), Read>;
@@ -53,13 +46,14 @@ impl Cluster for Known {
     }
 }
 
-/// Applies a variant's mutations to files. The first attempt finds out which objects of the cluster
-/// the mutations need; these are read, and the mutations run again.
+/// Returns the files after the mutations of a variant. The first attempt finds out which objects of
+/// the cluster the mutations need; these are read, and the mutations run again.
 pub(super) async fn mutate(
-    world: &impl Operations,
+    world: &World<'_>,
+    progress: &mut Progress,
     files: &Package,
     revision: &str,
-) -> Result<Injection, Failure> {
+) -> Result<Package, Failure> {
     let mut found = Found::new();
     let mut kinds = Vec::new();
     loop {
@@ -77,7 +71,11 @@ pub(super) async fn mutate(
         found = known.found;
         let asked = known.asked.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         if asked.is_empty() {
-            return Ok(Injection { files: mutated.files, sources: sources(&found, world.variant()), kinds });
+            for source in sources(&found, world.variant()) {
+                progress.read(source);
+            }
+            progress.kinds.extend(kinds);
+            return Ok(mutated.files);
         }
         for key in asked {
             let objects =

@@ -5,7 +5,7 @@
 //! Repository ──register──> store ──sync──> revisions ──records──> RevisionRecords
 //! people ──api──> store: drafts, files, lifecycle, deletion; lists and watches of records
 //! PackageRevision, annotated ──revision──> store: approval by a policy
-//! PackageVariant ──downstream──> store: drafts
+//! PackageVariant ──downstream──porch──> Porch's API: drafts
 //! gRPC ──calls──Content──> store: files of revisions, drafts of people
 //! ```
 //!
@@ -13,9 +13,9 @@
 //! the remote, and code that misses a revision asks for a sync. Conflicting pushes are decided by
 //! the remote, with `--force-with-lease`.
 //!
-//! Alternatively a Porch server keeps the packages (`porch`); then this service only makes the
-//! drafts of variants and answers calls. `operations` is the interface of variants to either store,
-//! and `content` the interface of calls.
+//! The controller of variants is a client of Porch's API (`porch`), which this store or a Porch
+//! server serves. With a Porch server, this service only makes the drafts of variants and answers
+//! calls. `content` is the interface of calls to either.
 
 mod access;
 pub(crate) mod api;
@@ -28,8 +28,8 @@ mod functions;
 mod git_content;
 mod injection;
 mod newest;
-mod operations;
 pub(crate) mod porch;
+pub(crate) mod progress;
 mod rate_limit;
 pub(crate) mod receiver;
 mod records;

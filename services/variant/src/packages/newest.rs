@@ -4,7 +4,7 @@
 use groundwork_api::{PackageVariant, ResourceExt as _};
 use groundwork_controller::{Objects, ReconcileError};
 
-use super::downstream::Failure;
+use super::progress::Failure;
 
 /// Allows a write if the variant has the same spec as when it was read.
 ///

@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use groundwork_api::metadata::annotation;
 use groundwork_api::{
-    MetaCondition, PackageVariant, Repository, RepositoryStatus, ResourceExt, RevisionRecord, Time,
+    Lifecycle, MetaCondition, PackageVariant, Repository, RepositoryStatus, ResourceExt, RevisionRecord, Time,
 };
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Objects, ReconcileError, ReconcileRequest, Reconciled};
 use groundwork_fleet::{deletes, owner_reference};
 use groundwork_packages::git::{GitRepository, Left, Revision, Settings, Snapshot, StoreError};
 use jiff::Timestamp;
 
 use super::PackageStore;
+use super::git_content::synced;
 use super::records::{Attributes, Note, ensure, release};
 use super::schedule::Schedule;
 
@@ -236,7 +239,7 @@ async fn write_object(
 ) -> Result<(), ReconcileError> {
     let Wanted { revision, present, is_latest } = wanted;
     let attributes = match &present {
-        None => recovered(&revision, &repository.settings().namespace, objects).await?,
+        None => recovered(repository, &revision, objects).await?,
         Some(_) => Attributes::default(),
     };
     match ensure(repository, &revision, Some(is_latest), present, attributes, Note::Kept, objects).await {
@@ -255,11 +258,12 @@ async fn write_object(
 /// Restores the attributes of a revision whose object is lost: git stores the owner
 /// (`packagevariants.md` 6.4).
 async fn recovered(
+    repository: &GitRepository,
     revision: &Revision,
-    namespace: &str,
     objects: &Objects,
 ) -> Result<Attributes, ReconcileError> {
-    let owner = revision.facts.owner.as_ref().filter(|owner| owner.namespace == namespace);
+    let namespace = &repository.settings().namespace;
+    let owner = revision.facts.owner.as_ref().filter(|owner| owner.namespace == *namespace);
     let Some(owner) = owner else { return Ok(Attributes::default()) };
     let variant = objects.get::<PackageVariant>(namespace, &owner.name).await?;
     // A variant that is being deleted still gets its revision as long as its policy deletes
@@ -272,7 +276,54 @@ async fn recovered(
         downstream.is_some_and(|downstream| downstream.package.as_deref() == Some(&revision.package))
             && keeps(variant)
     };
-    Ok(variant.filter(is_owner).map(|variant| attributes(&variant)).unwrap_or_default())
+    let Some(variant) = variant.filter(is_owner) else { return Ok(Attributes::default()) };
+    Ok(attributes_of(repository, revision, &variant))
+}
+
+/// Makes the records of a variant's revisions that are in git without one, and returns their names
+/// and versions. The process that pushed them ended before it made the records.
+pub(crate) async fn recover_records(
+    store: &PackageStore,
+    variant: &PackageVariant,
+    objects: &Objects,
+) -> Result<Vec<(String, String)>, ReconcileError> {
+    let namespace = variant.namespace().unwrap_or_default();
+    let downstream = variant.spec.downstream.clone().unwrap_or_default();
+    let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), downstream.repo.unwrap_or_default());
+    let repository = match synced(store, &key, objects).await {
+        Ok(repository) => repository,
+        Err(StoreError::NotFound(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(ReconcileError::new(error.to_string())),
+    };
+    let snapshot = repository.snapshot();
+    let is_own = |revision: &&Arc<Revision>| {
+        let owner = revision.facts.owner.as_ref();
+        Some(&revision.package) == downstream.package.as_ref()
+            && owner.is_some_and(|owner| owner.namespace == namespace && owner.name == variant.name_any())
+    };
+    let mut made = Vec::new();
+    for revision in snapshot.revisions.values().filter(is_own) {
+        if objects.get::<RevisionRecord>(&namespace, &revision.name).await?.is_some() {
+            continue;
+        }
+        let attributes = attributes_of(&repository, revision, variant);
+        match ensure(&repository, revision, None, None, attributes, Note::Kept, objects).await {
+            Ok(record) => made.push((record.name_any(), record.resource_version().unwrap_or_default())),
+            Err(ApiError::AlreadyExists(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(made)
+}
+
+/// Returns the attributes of a variant's revision whose record is lost. A draft without its
+/// variant's changes is marked, so that the next reconcile finishes it.
+fn attributes_of(repository: &GitRepository, revision: &Revision, variant: &PackageVariant) -> Attributes {
+    let mut attributes = attributes(variant);
+    if revision.lifecycle == Lifecycle::Draft && repository.is_as_its_task_made_it(revision) {
+        attributes.annotations.insert(annotation::UNFINISHED.to_owned(), "true".to_owned());
+    }
+    attributes
 }
 
 /// Returns the attributes that a variant gives to its revisions at their creation

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-use groundwork_api::metadata::label;
+use groundwork_api::metadata::{annotation, label};
 use groundwork_api::strict::{Schemas, node};
 use groundwork_api::{
     Kind as _, Lifecycle, ObjectMeta, PackageRevision, PackageRevisionSpec, ResourceExt as _, RevisionRecord,
@@ -27,6 +28,10 @@ use crate::packages::revision::{repository_key, revision_key};
 pub(super) const ATTEMPTS: u32 = 5;
 /// Subresource for decisions about revisions.
 const APPROVAL: &str = "approval";
+/// Looks at an unfinished draft that is to be proposed, and the pause before each: a variant saves
+/// its changes a moment after the creation.
+const FINISHING_LOOKS: u32 = 50;
+const FINISHING_PAUSE: Duration = Duration::from_millis(100);
 
 impl Api {
     /// Changes a revision, its lifecycle by way of `approval`, or its conditions by way of
@@ -66,6 +71,9 @@ impl Api {
         if request.subresource == "status" {
             return self.set_conditions(record, &asked, request).await;
         }
+        if is_early(&present, &asked) && self.is_finished_soon(namespace, name).await? {
+            return Err(Refusal::conflict(REVISIONS_OF_GROUP, name, &StoreError::Conflict.to_string()));
+        }
         let is_approval = request.subresource == APPROVAL;
         let causes = match is_approval {
             true => faults_of_approval(&present, &asked),
@@ -102,6 +110,19 @@ impl Api {
             return self.finish_removal(&record, &actor).await;
         }
         Ok(Answer::Object(object(&served(&record))?))
+    }
+
+    /// Waits a moment until the variant of a draft has saved its changes, and reports whether it
+    /// has.
+    async fn is_finished_soon(&self, namespace: &str, name: &str) -> Result<bool, Refusal> {
+        for _ in 0..FINISHING_LOOKS {
+            tokio::time::sleep(FINISHING_PAUSE).await;
+            let record = self.record(namespace, name).await?;
+            if !record.attributes.annotations.contains_key(annotation::UNFINISHED) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Writes labels, annotations and gates of the package into the Kptfile of a draft.
@@ -164,8 +185,9 @@ impl Api {
         moved.await.map_err(|error| refusals::of_store(&error, &name))
     }
 
-    /// Refuses a change that was decided on a record which another push has left behind: the request
-    /// would overwrite that push. The record then follows git, so that the next attempt sees it.
+    /// Refuses a change that was decided on a record which another push has left behind: the
+    /// request would overwrite that push. The record then follows git, so that the next attempt
+    /// sees it.
     pub(super) async fn ensure_current(
         &self,
         repository: &Arc<GitRepository>,
@@ -288,6 +310,13 @@ impl Api {
     }
 }
 
+/// Reports whether a draft is to be proposed before its variant has saved its changes.
+fn is_early(present: &PackageRevision, asked: &PackageRevision) -> bool {
+    let is_unfinished = present.annotations().contains_key(annotation::UNFINISHED)
+        && asked.annotations().contains_key(annotation::UNFINISHED);
+    is_unfinished && asked.spec.lifecycle() == Some(Lifecycle::Proposed)
+}
+
 /// Checks name, UID and version of an object that replaces the present one.
 fn check_identity(
     asked: &PackageRevision,
@@ -341,6 +370,14 @@ fn faults(present: &PackageRevision, asked: &PackageRevision) -> Vec<Cause> {
         None | Some(Lifecycle::Draft | Lifecycle::Proposed) => {
             if !matches!(to, Lifecycle::Draft | Lifecycle::Proposed) {
                 causes.push(Cause::invalid("spec.lifecycle", before, &only("Draft,Proposed")));
+            }
+            if is_early(present, asked) {
+                let why = format!(
+                    "the package variant of this draft has not saved its changes yet (annotation {}): wait for it, or save \
+                     the files yourself",
+                    annotation::UNFINISHED
+                );
+                causes.push(Cause::forbidden("spec.lifecycle", &why));
             }
             causes.extend(fixed(&present.spec, &asked.spec));
             if present.spec.lifecycle() == Some(Lifecycle::Proposed)

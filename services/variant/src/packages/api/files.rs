@@ -10,16 +10,14 @@ use groundwork_api::{
     PackageRevisionResourcesStatus, RenderStatus, ResourceExt as _, RevisionRecord,
 };
 use groundwork_apiserver::{Answer, Kind, Refusal, Request, Selector, Served, Verb, patched};
-use groundwork_packages::git::{
-    Actor, Committed, Content, Files, GitRepository, Revision, Store, StoreError,
-};
+use groundwork_packages::git::{Actor, Committed, Content, GitRepository, Revision, Store, StoreError};
 use serde_json::Value;
 
 use super::kinds::{FILES_OF_GROUP, fields};
-use super::upgrading::Upgrading;
+use super::upgrading::{Upgrading, refused};
 use super::{Api, refusals};
-use crate::packages::downstream::keeps_failures;
 use crate::packages::git_content::knowing;
+use crate::packages::progress::keeps_failures;
 use crate::packages::records::served;
 use crate::packages::revision::{repository_key, revision_key};
 
@@ -102,8 +100,12 @@ impl Api {
             }
             _ => {}
         }
-        // The controller of a variant saves the new draft once more, and thereby finishes it.
-        let is_making = served(&record).annotations().contains_key(annotation::UNFINISHED);
+        let revision_object = served(&record);
+        let is_unfinished = revision_object.annotations().contains_key(annotation::UNFINISHED);
+        // The controller of a variant saves the new draft once more, and says that this finishes
+        // it.
+        let is_making = is_unfinished && asked.annotations().contains_key(annotation::UNFINISHED);
+        let keeps = keeps_failures(&revision_object);
         let is_changed = *asked.spec.resources != *present.spec.resources;
         let upgrading = asked.annotations().get(annotation::UPGRADE);
         let upgrading = upgrading.map(|task| Upgrading::of_text(task)).transpose()?;
@@ -111,19 +113,20 @@ impl Api {
         match upgrading {
             Some(upgrading) if is_dry => return self.preview_upgrade(&record, upgrading).await,
             Some(_) => {}
-            None if is_changed || is_making => {}
+            // A package that failed to render before is rendered again: the cause may be gone.
+            None if is_changed || is_making || keeps => {}
             None => return Ok(Answer::Object(json(&present)?)),
         }
         if let Some(Upgrading { upstream, .. }) = &upgrading {
             let known = self.known(&request.namespace, upstream).await;
             known.map_err(|error| refusals::of_store(&error, name))?;
         }
+        let is_upgrade = upgrading.is_some();
         let texts = asked.spec.resources.clone();
-        let keeps = keeps_failures(&served(&record));
         let (namespace, actor) = (request.namespace.clone(), Actor { name: request.user.name.clone() });
         let key = repository_key(&revision_key(&namespace, name));
         let save = {
-            let (name, revision, reading) = (name.clone(), Arc::clone(&revision), Arc::clone(&repository));
+            let (name, revision) = (name.clone(), Arc::clone(&revision));
             move |store: &Store| {
                 if let Some(upgrading) = upgrading {
                     let update = upgrading.update(store, &namespace, &name)?;
@@ -133,25 +136,24 @@ impl Api {
                     }
                     return staged.keep_failures(keeps).making(is_making).commit(&actor).map(Some);
                 }
-                let texts = texts.into_iter().map(|(path, text)| (path, text.into_bytes()));
-                let mut files: Files = texts.collect();
-                // This API cannot carry the others, so a save leaves them as they are.
-                let binary = reading.files(&revision)?.into_iter();
-                files.extend(binary.filter(|(_, content)| std::str::from_utf8(content).is_err()));
-                let staged = store.stage_files(&namespace, &name, &revision.version(), files)?;
+                let texts = texts.into_iter().collect();
+                let staged = store.stage_save(&namespace, &name, &revision.version(), texts)?;
                 let staged = staged.keep_failures(keeps).making(is_making);
                 if is_dry { Ok(None) } else { staged.commit(&actor).map(Some) }
             }
         };
         let store = self.store()?;
         let saved = if is_dry { store.run(&key, save).await } else { store.write(&key, save).await };
-        let saved = saved.map_err(|error| refusals::of_store(&error, name))?;
+        let saved = saved.map_err(|error| match is_upgrade {
+            true => refused(&error, name),
+            false => refusals::of_store(&error, name),
+        })?;
         let Some(Committed { revision, status, error }) = saved else {
             return Ok(Answer::Object(json(&asked)?));
         };
-        let mut metadata = served(&record).metadata;
+        let mut metadata = revision_object.metadata;
         metadata.annotations.as_mut().map(|annotations| annotations.remove(annotation::UNFINISHED));
-        let metadata = is_making.then_some(&metadata);
+        let metadata = is_unfinished.then_some(&metadata);
         let record = self.follow(&repository, &revision, record, metadata).await?;
         self.seen(&record).await;
         if let Some(error) = &error {

@@ -3,6 +3,7 @@
 use groundwork_apiserver::Refusal;
 use groundwork_controller::ApiError;
 use groundwork_packages::git::StoreError;
+use groundwork_packages::porch::RENDER_STATUS;
 
 use super::kinds::REVISIONS_OF_GROUP;
 
@@ -10,6 +11,9 @@ use super::kinds::REVISIONS_OF_GROUP;
 /// (`packagevariants.md` 8.1).
 const NOT_PUSHED: &str = "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Fix locally (until 'kpt fn \
                           render' succeeds) and retry. Details: ";
+
+/// Limit for the results of functions in a refusal, in bytes: clients read short ones only.
+const MAX_RESULTS: usize = 32 << 10;
 
 pub(super) fn missing(name: &str) -> Refusal {
     Refusal::not_found(REVISIONS_OF_GROUP, name)
@@ -29,7 +33,13 @@ pub(super) fn of_store(error: &StoreError, name: &str) -> Refusal {
         StoreError::Refused(_) | StoreError::DownstreamExists(_) | StoreError::Merge(_) => {
             Refusal::internal(&text)
         }
-        StoreError::Render { .. } => Refusal::internal(&format!("{NOT_PUSHED}{text}")),
+        StoreError::Render { status, .. } => {
+            let refusal = Refusal::internal(&format!("{NOT_PUSHED}{text}"));
+            match serde_json::to_string(status) {
+                Ok(results) if results.len() <= MAX_RESULTS => refusal.with_cause(RENDER_STATUS, results),
+                _ => refusal,
+            }
+        }
         StoreError::Unavailable(_) | StoreError::Interrupted => Refusal::unavailable(text),
     }
 }

@@ -1,5 +1,5 @@
-//! Upgrades: of drafts by a save of their files, and of published revisions by the creation of a draft
-//! (`packagevariants.md` 6.6, 6.14).
+//! Upgrades: of drafts by a save of their files, and of published revisions by the creation of a
+//! draft (`packagevariants.md` 6.6, 6.14).
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{PackageRevisionRef, ResourceExt as _, RevisionRecord, UpgradeTask};
@@ -91,7 +91,7 @@ impl Api {
 
 /// Returns the refusal of an upgrade. Everything that another content would not mend is a fault of
 /// the request.
-fn refused(error: &StoreError, name: &str) -> Refusal {
+pub(super) fn refused(error: &StoreError, name: &str) -> Refusal {
     match error {
         StoreError::Merge(_) | StoreError::NotFound(_) => {
             Refusal::invalid("", name, Vec::new()).saying(error.to_string())

@@ -161,7 +161,7 @@ impl PorchContent<'_> {
         if known.repositories.iter().any(|found| found.name_any() == *name) {
             return Ok(());
         }
-        match registration(self.objects, namespace, name).await.map_err(of_api)? {
+        match registration(self.store.server, self.objects, namespace, name).await.map_err(of_api)? {
             Registration::Ready(found) => known.repositories.push(*found),
             Registration::NotReady(text) => {
                 return Err(status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text));

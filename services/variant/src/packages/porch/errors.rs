@@ -8,7 +8,8 @@ use groundwork_controller::ReconcileError;
 use groundwork_fleet::{CreationError, Package, VariantError};
 use groundwork_packages::porch::{Meaning, PorchError};
 
-use crate::packages::downstream::Failure;
+use super::NO_SERVER;
+use crate::packages::progress::Failure;
 
 /// Pause after a missing right: a retry before would fail again, and no event reports a new right.
 const DENIED_PAUSE: Duration = Duration::from_secs(60);
@@ -27,7 +28,8 @@ pub(super) fn told(error: &PorchError, package: Package<'_>, revision: &str) -> 
         | Meaning::DeletionNotProposed => return conflict(cause),
         Meaning::DownstreamExists => exists(package),
         Meaning::RenderFailed => {
-            let status = RenderStatus { error: Some(cause.clone()), ..RenderStatus::default() };
+            let results = error.results.as_deref().and_then(|results| serde_json::from_str(results).ok());
+            let status = RenderStatus { error: Some(cause.clone()), ..results.unwrap_or_default() };
             let error = VariantError::RenderFailed { downstream: revision.to_owned(), cause };
             return Failure::Told(error, Some(Box::new(status)));
         }
@@ -44,8 +46,7 @@ pub(super) fn told(error: &PorchError, package: Package<'_>, revision: &str) -> 
 /// Maps an error of a list. A kind that the API server does not serve means that there is no store.
 pub(super) fn told_of_list(error: &PorchError, package: Package<'_>) -> Failure {
     if error.meaning == Meaning::NotFound {
-        let cause =
-            "no server in the cluster serves package revisions: is the Porch server installed?".to_owned();
+        let cause = NO_SERVER.to_owned();
         return VariantError::StoreUnavailable { cause, retry_after: None }.into();
     }
     told(error, package, package.path)
@@ -104,7 +105,13 @@ mod tests {
             (Meaning::Other, None, ("Error", backoff(1, 300))),
         ] {
             let retry_after = retry_after.map(seconds);
-            let error = PorchError { meaning, text: "text".to_owned(), retry_after, is_unanswered: false };
+            let error = PorchError {
+                meaning,
+                text: "text".to_owned(),
+                retry_after,
+                is_unanswered: false,
+                results: None,
+            };
             let found = match told(&error, package, "edge.dns.w") {
                 Failure::Told(error, _) => (error.reason(), Some(error.retry())),
                 Failure::Retry(error) => {
@@ -116,14 +123,46 @@ mod tests {
         }
     }
 
+    /// The results of the functions are reported with the failure, as far as the server gives them.
+    #[test]
+    fn results_of_functions_are_kept() {
+        let package = Package { repository: "edge", path: "dns" };
+        for (results, expected) in [
+            (Some(r#"{"result": {"exitCode": 1, "items": [{"image": "i", "exitCode": 1}]}}"#), 1),
+            (Some("{"), 0),
+            (None, 0),
+        ] {
+            let results = results.map(str::to_owned);
+            let text = "text".to_owned();
+            let error = PorchError {
+                meaning: Meaning::RenderFailed,
+                text,
+                retry_after: None,
+                is_unanswered: false,
+                results,
+            };
+            let Failure::Told(_, Some(status)) = told(&error, package, "edge.dns.w") else {
+                panic!("no status")
+            };
+            assert_eq!(status.error.as_deref(), Some("text"));
+            assert_eq!(status.result.map_or(0, |result| result.items.len()), expected);
+        }
+    }
+
     /// A list addresses a kind, not an object, so "not found" means that no server serves the kind.
     #[test]
     fn no_server_is_no_store() {
         let package = Package { repository: "edge", path: "dns" };
         let text = "the server could not find the requested resource".to_owned();
-        let error = PorchError { meaning: Meaning::NotFound, text, retry_after: None, is_unanswered: false };
+        let error = PorchError {
+            meaning: Meaning::NotFound,
+            text,
+            retry_after: None,
+            is_unanswered: false,
+            results: None,
+        };
         let Failure::Told(error, _) = told_of_list(&error, package) else { panic!("nobody is told") };
         assert_eq!(error.reason(), "StoreUnavailable");
-        assert!(error.to_string().contains("is the Porch server installed?"), "{error}");
+        assert!(error.to_string().contains("is the Porch server installed"), "{error}");
     }
 }

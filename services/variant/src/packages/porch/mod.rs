@@ -1,6 +1,6 @@
-//! Packages on a Porch server (`packagevariants.md` 6.13). The server keeps and renders the
-//! packages, and this service uses its API to make the drafts of variants. This module never
-//! reconciles Repositories or package revisions: the server does.
+//! Packages by Porch's API (`packagevariants.md` 6.13), which a Porch server or our package store
+//! serves. The server keeps and renders the packages, and the controller of variants makes its
+//! drafts there. This module never reconciles Repositories or package revisions: the server does.
 //!
 //! ```text
 //! Repositories, lists ──World::read──> decisions ──Work──> preflight ──> create ──> mutate ──> save
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use groundwork_api::Repository;
+use groundwork_api::{Repository, ResourceExt as _};
 use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_fleet::Package;
 use groundwork_packages::porch::{Porch, PorchError, Revision};
@@ -30,8 +30,14 @@ pub(super) use content::PorchContent;
 pub(super) use detect::is_chosen;
 pub(crate) use world::World;
 
+/// Annotation of Repositories that Porch serves by its next version of the API only
+/// (`packagevariants.md` 1.8).
+const V1ALPHA2: &str = "porch.kpt.dev/v1alpha2-migration";
 /// Longest time that a list may lag behind a write.
 const LAG: Duration = Duration::from_secs(60);
+/// Answer of the API server to a list, in other words: nobody serves the kind.
+const NO_SERVER: &str = "no server in the cluster serves package revisions: is the Porch server installed, or the APIService \
+                         v1alpha1.porch.kpt.dev of the package store available?";
 /// Number of lookups for a written revision that lists do not show. After that, it counts as
 /// deleted by a user.
 const MAX_MISSES: u32 = 5;
@@ -89,7 +95,10 @@ enum Registration {
 impl PorchStore {
     pub(super) fn new(server: Server, objects: &Objects, turns: Turns, drafts: Drafts) -> Self {
         let counter = objects.clone();
-        let porch = Porch::new(objects.client().clone());
+        let mut porch = Porch::new(objects.client().clone());
+        if server == Server::Groundwork {
+            porch = porch.listing_at_once();
+        }
         let porch =
             porch.counting(move |verb, resource, outcome| counter.count_request(verb, resource, outcome));
         Self { porch, server, turns, drafts, written: Mutex::default() }
@@ -131,7 +140,7 @@ impl PorchStore {
     }
 
     /// Records a write.
-    fn wrote(&self, namespace: &str, name: &str, version: &str) {
+    pub(crate) fn wrote(&self, namespace: &str, name: &str, version: &str) {
         let written = Written { version: version.to_owned(), at: Instant::now(), misses: 0 };
         self.written().insert((namespace.to_owned(), name.to_owned()), written);
     }
@@ -175,21 +184,71 @@ fn was_read(repository: &Repository) -> bool {
 ///
 /// # Errors
 /// The read fails.
-async fn registration(objects: &Objects, namespace: &str, name: &str) -> Result<Registration, ApiError> {
+async fn registration(
+    server: Server,
+    objects: &Objects,
+    namespace: &str,
+    name: &str,
+) -> Result<Registration, ApiError> {
     let found = objects.get::<Repository>(namespace, name).await?;
-    let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
-        return Ok(Registration::Absent);
-    };
+    let found = found.filter(|found| found.metadata.deletion_timestamp.is_none());
+    Ok(found.map_or(Registration::Absent, |found| read(server, found)))
+}
+
+/// Returns the state of a Repository that exists.
+fn read(server: Server, repository: Repository) -> Registration {
+    let name = repository.name_any();
+    // Porch leaves the revisions of such a Repository out of its lists, as if there were none.
+    let is_migrated = repository.annotations().get(V1ALPHA2).is_some_and(|value| value == "true");
+    if server == Server::Porch && is_migrated {
+        return Registration::NotReady(format!(
+            "repository {name:?} is served as porch.kpt.dev/v1alpha2 (annotation {V1ALPHA2}), and Groundwork reads \
+             v1alpha1: remove the annotation, or register the packages in another Repository"
+        ));
+    }
     let conditions = repository.status.iter().flat_map(|status| status.conditions.iter());
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    Ok(match ready {
+    match ready {
         // A server that syncs a Repository again keeps what it has read before.
         Some(ready) if ready.status == "True" || ready.reason == "Reconciling" && was_read(&repository) => {
             Registration::Ready(Box::new(repository))
         }
         Some(ready) => Registration::NotReady(format!("repository {name:?} is not ready: {}", ready.message)),
-        None => {
-            Registration::NotReady(format!("repository {name:?} has not been read by the Porch server yet"))
-        }
-    })
+        None => Registration::NotReady(format!("repository {name:?} has not been read by its server yet")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Revisions of a Repository that was not read, or is read by another version of the API, are
+    /// not missing because lists do not have them.
+    #[test]
+    fn a_repository_is_ready_once_it_was_read() {
+        let state = |annotations: Value, status: Value| {
+            let repository =
+                json!({"metadata": {"name": "edge", "annotations": annotations}, "status": status});
+            match read(Server::Porch, serde_json::from_value(repository).unwrap()) {
+                Registration::Ready(_) => "ready".to_owned(),
+                Registration::NotReady(text) => text,
+                Registration::Absent => "absent".to_owned(),
+            }
+        };
+        let ready = |status: &str, reason: &str| {
+            json!({"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": "m",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+        };
+        assert_eq!(state(json!({}), ready("True", "Ready")), "ready");
+        assert_eq!(state(json!({}), ready("False", "Error")), "repository \"edge\" is not ready: m");
+        let mut again = ready("False", "Reconciling");
+        assert_eq!(state(json!({}), again.clone()), "repository \"edge\" is not ready: m");
+        again["gitCommitHash"] = json!("c");
+        assert_eq!(state(json!({}), again), "ready");
+        assert_eq!(state(json!({}), json!({})), "repository \"edge\" has not been read by its server yet");
+        let migrated = state(json!({V1ALPHA2: "true"}), ready("True", "Ready"));
+        assert!(migrated.contains("served as porch.kpt.dev/v1alpha2"), "{migrated}");
+    }
 }

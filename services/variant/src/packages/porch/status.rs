@@ -4,6 +4,8 @@ use groundwork_packages::porch::{Meaning, PorchError};
 use groundwork_proto::status::{self, reasons};
 use tonic::{Code, Status};
 
+use super::NO_SERVER;
+
 /// Returns the status of an error: a code and a reason for programs, and a sentence for users.
 pub(super) fn of_porch(error: &PorchError) -> Status {
     let text = error.sentence();
@@ -31,8 +33,7 @@ pub(super) fn of_porch(error: &PorchError) -> Status {
 /// does not serve.
 pub(super) fn of_list(error: &PorchError) -> Status {
     if error.meaning == Meaning::NotFound {
-        let text = "no server in the cluster serves package revisions: is the Porch server installed?";
-        return status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text);
+        return status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, NO_SERVER);
     }
     of_porch(error)
 }
@@ -62,7 +63,7 @@ mod tests {
             (Meaning::Other, Code::Unavailable, "PACKAGE_STORE_UNAVAILABLE"),
         ] {
             let text = "Internal error occurred: words of the server".to_owned();
-            let error = PorchError { meaning, text, retry_after: None, is_unanswered: false };
+            let error = PorchError { meaning, text, retry_after: None, is_unanswered: false, results: None };
             let found = of_porch(&error);
             assert_eq!(
                 (found.code(), status::reason(&found).as_deref()),
@@ -76,9 +77,15 @@ mod tests {
     #[test]
     fn a_list_of_nothing_is_no_server() {
         let text = "the server could not find the requested resource".to_owned();
-        let error = PorchError { meaning: Meaning::NotFound, text, retry_after: None, is_unanswered: false };
+        let error = PorchError {
+            meaning: Meaning::NotFound,
+            text,
+            retry_after: None,
+            is_unanswered: false,
+            results: None,
+        };
         let found = of_list(&error);
         assert_eq!(found.code(), Code::Unavailable);
-        assert!(found.message().contains("is the Porch server installed?"), "{found:?}");
+        assert!(found.message().contains("is the Porch server installed"), "{found:?}");
     }
 }

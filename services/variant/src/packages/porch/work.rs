@@ -21,9 +21,12 @@ use groundwork_packages::porch::{Meaning, NewDraft, Resources};
 use super::errors::told_of_list;
 use super::upgrade_base::{self, OriginalError};
 use super::world::{CreateError, World};
-use crate::packages::downstream::{Failure, Progress, mutated};
+use crate::packages::injection::mutate;
 use crate::packages::newest::{asks_otherwise, is_wanted};
-use crate::packages::operations::Operations as _;
+use crate::packages::progress::{Failure, Progress};
+
+/// Name of the merge among the results of functions.
+const MERGE: &str = "resource-merge";
 
 /// State for the drafts of one variant, which are made one after the other.
 pub(super) struct Work<'a, 'w> {
@@ -62,7 +65,7 @@ impl Work<'_, '_> {
             Freshness::Current => self.progress.notes.extend(equal_content(&target, self.upstream)),
             Freshness::Outdated => match self.upgrade(&target).await {
                 Err(Failure::Told(VariantError::UpgradeBaseMissing { .. }, _))
-                    if self.is_of_branch(&target) =>
+                    if !world.previews_upgrades() && self.is_of_branch(&target) =>
                 {
                     self.progress.notes.push(format!(
                         "downstream {name:?} was cloned from the head of a branch that has moved since, and a Porch server \
@@ -170,13 +173,15 @@ impl Work<'_, '_> {
         let status = preview.render_status().cloned().unwrap_or_default();
         let error = status.error.clone();
         if let Some(cause) = error.filter(|error| !error.is_empty()) {
-            // A user who reads that the pipeline cannot be edited knows what to change, so errors of
-            // the mutations come first (`packagevariants.md` 2.14, phases 8 and 9).
+            // A user who reads that the pipeline cannot be edited knows what to change, so errors
+            // of the mutations come first (`packagevariants.md` 2.14, phases 8 and 9).
             self.mutate(&files, &name).await?;
             let error = VariantError::RenderFailed { downstream: name, cause };
             return Err(Failure::Told(error, Some(Box::new(status))));
         }
-        Ok((upgrading, files, status.result.map(|results| results.items.to_vec()).unwrap_or_default()))
+        let results = status.result.map(|results| results.items.to_vec()).unwrap_or_default();
+        let of_merge = results.into_iter().filter(|result| result.exec.as_deref() == Some(MERGE));
+        Ok((upgrading, files, of_merge.collect()))
     }
 
     /// Returns the revision that a package was made from (`packagevariants.md` 2.8). The variant
@@ -274,7 +279,7 @@ impl Work<'_, '_> {
         // The mark tells a later attempt that the mutations of this draft have not been saved yet.
         draft.annotations.insert(annotation::UNFINISHED.to_owned(), "true".to_owned());
         let made = world.create(&draft, &name).await.map_err(|error| match error {
-            CreateError::Refused(error) if error.meaning == Meaning::Permanent => {
+            CreateError::Refused(error) if matches!(error.meaning, Meaning::Permanent | Meaning::Invalid) => {
                 upgrade_failed(error.text).into()
             }
             CreateError::Refused(error) => world.told(&error, &name),
@@ -288,9 +293,7 @@ impl Work<'_, '_> {
             return Err(asks_otherwise());
         }
         // The draft exists on the server from here on, even if a later step fails.
-        if let Some(targets) = self.progress.targets.as_mut() {
-            targets.push(world.target(&name));
-        }
+        self.progress.begun = Some(world.target(&name));
         let (resources, files) = world.resources(&name).await?;
         let must_save = world.finishes_drafts();
         let next = Next { resources, before: files.clone(), files, must_save };
@@ -310,20 +313,20 @@ impl Work<'_, '_> {
                 // A draft without the variant's mutations must not stay for users to find
                 // (`packagevariants.md` 2.6).
                 world.discard(&name).await?;
-                if let Some(targets) = self.progress.targets.as_mut() {
-                    targets.retain(|target| target.name != name);
-                }
+                self.progress.begun = None;
                 return Err(error);
             }
             changed => changed?,
         };
+        let finishes = is_unfinished && world.finishes_drafts();
+        let resources = if finishes { resources.finishing() } else { resources };
         let known = world.target(&name);
         let status = if must_save || !same_content(&before, &changed) {
             Some(self.save(&resources, &changed, &name).await?)
         } else {
             known.render_status.clone()
         };
-        if is_unfinished && !world.finishes_drafts() {
+        if is_unfinished && !finishes {
             world.set_finished(&name).await?;
         }
         Ok(DownstreamTarget { render_status: status, ..known })
@@ -344,11 +347,12 @@ impl Work<'_, '_> {
     }
 
     async fn mutate(&mut self, files: &Files, name: &str) -> Result<Files, Failure> {
-        mutated(self.world, self.progress, files, name).await
+        mutate(self.world, self.progress, files, name).await
     }
 }
 
-/// Reports whether an upgrade failed because git no longer has its base (`packagevariants.md` 6.14).
+/// Reports whether an upgrade failed because git no longer has its base (`packagevariants.md`
+/// 6.14).
 fn is_base_missing(text: &str) -> bool {
     text.contains("cannot find the upstream revision") || text.contains("can no longer be read")
 }

@@ -15,16 +15,15 @@ use groundwork_fleet::{
     Package, Repositories, Resolved, Unresolved, VariantError, check_creation, check_names,
     highest_workspace, resolve_upstream,
 };
-use groundwork_krm::Package as Files;
+use groundwork_krm::{Package as Files, Strategy};
 use groundwork_packages::git::check_file_names;
 use groundwork_packages::porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 
 use super::errors::{conflict, refused, told, told_of_list};
 use super::work::Work;
 use super::{ListError, PorchStore, Registration, Server, Turn, registration};
-use crate::packages::downstream::{self, Failure, Progress};
 use crate::packages::newest::ensure_newest;
-use crate::packages::operations::Operations;
+use crate::packages::progress::{self, Failure, Progress};
 use crate::shared::Shared;
 
 /// Reason why a draft was not made.
@@ -63,7 +62,8 @@ impl<'a> World<'a> {
     ) -> Result<bool, groundwork_controller::ApiError> {
         let spec = variant.spec.downstream.clone().unwrap_or_default();
         let namespace = variant.namespace().unwrap_or_default();
-        Ok(objects.get::<Repository>(&namespace, &spec.repo.unwrap_or_default()).await?.is_some())
+        let found = objects.get::<Repository>(&namespace, &spec.repo.unwrap_or_default()).await?;
+        Ok(found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()))
     }
 
     /// Reads the revisions of the downstream package, and other revisions that the variant
@@ -133,7 +133,7 @@ impl<'a> World<'a> {
 
     /// Returns a Repository that the server has read.
     async fn ready_repository(&self, name: &str) -> Result<Option<Repository>, Failure> {
-        match registration(self.objects, &self.namespace, name).await? {
+        match registration(self.store.server, self.objects, &self.namespace, name).await? {
             Registration::Ready(found) => Ok(Some(*found)),
             Registration::Absent => Ok(None),
             Registration::NotReady(text) => Err(unavailable(text)),
@@ -156,15 +156,18 @@ impl<'a> World<'a> {
         self.store.server == Server::Groundwork
     }
 
-    /// Reports whether the save of a new draft removes its mark, and answers with the results of the
-    /// functions even if the files are unchanged.
+    /// Reports whether the save of a new draft removes its mark, and answers with the results of
+    /// the functions even if the files are unchanged.
     pub(super) fn finishes_drafts(&self) -> bool {
         self.store.server == Server::Groundwork
     }
 
-    /// Returns the highest number of a workspace that the status of the variant names. A server
-    /// forgets drafts that were deleted.
+    /// Returns the highest number of a workspace that the status of the variant names: our store
+    /// does not use the number of a deleted draft again.
     pub(super) fn highest_workspace(&self) -> u32 {
+        if self.store.server == Server::Porch {
+            return 0;
+        }
         let targets = self.variant.status.iter().flat_map(|status| status.downstream_targets.iter());
         highest_workspace(self.downstream_package(), targets.map(|target| target.name.as_str()))
     }
@@ -204,7 +207,7 @@ impl<'a> World<'a> {
         let resources = resources.map_err(|error| self.told(&error, name))?;
         match resources.files() {
             Some(files) => {
-                check_file_names(&files).map_err(|error| downstream::told(&error, name))?;
+                check_file_names(&files).map_err(|error| progress::told(&error, name))?;
                 Ok((resources, files))
             }
             None => {
@@ -218,7 +221,7 @@ impl<'a> World<'a> {
     /// Waits for a write slot of the downstream repository.
     async fn turn(&self, revision: &str) -> Result<Turn, Failure> {
         let turn = self.store.turns.take(&self.downstream, true).await;
-        turn.map_err(|error| downstream::told(&error, revision))
+        turn.map_err(|error| progress::told(&error, revision))
     }
 
     /// Checks the rules that a Porch server does not reliably enforce (`packagevariants.md` 6.13):
@@ -254,6 +257,8 @@ impl<'a> World<'a> {
             return Err(conflict(format!("package revision {name:?} already exists")).into());
         }
         self.store.drafts.next().await;
+        // The wait may be long.
+        ensure_newest(self.variant, self.objects).await?;
         let made = {
             let _turn = self.turn(name).await?;
             self.store.porch.create(draft).await
@@ -387,25 +392,29 @@ impl<'a> World<'a> {
     }
 }
 
-impl Operations for World<'_> {
-    fn variant(&self) -> &PackageVariant {
+impl World<'_> {
+    pub(crate) fn namespace(&self) -> String {
+        self.namespace.clone()
+    }
+
+    pub(crate) fn variant(&self) -> &PackageVariant {
         self.variant
     }
 
-    fn objects(&self) -> &Objects {
+    pub(crate) fn objects(&self) -> &Objects {
         self.objects
     }
 
-    fn revisions(&self) -> &[PackageRevision] {
+    pub(crate) fn revisions(&self) -> &[PackageRevision] {
         &self.revisions
     }
 
-    fn resolve(&self) -> Result<Resolved<'_>, Unresolved> {
+    pub(crate) fn resolve(&self) -> Result<Resolved<'_>, Unresolved> {
         let repositories = Repositories(&self.repositories);
         resolve_upstream(self.variant, &self.revisions, repositories)
     }
 
-    async fn make_first(
+    pub(crate) async fn make_first(
         &self,
         upstream: &PackageRevision,
         progress: &mut Progress,
@@ -413,7 +422,7 @@ impl Operations for World<'_> {
         Work { world: self, upstream, progress }.make_first().await
     }
 
-    async fn update(
+    pub(crate) async fn update(
         &self,
         target: &PackageRevision,
         upstream: &PackageRevision,
@@ -423,7 +432,7 @@ impl Operations for World<'_> {
     }
 
     /// Changes the lifecycle by an update, if the transition needs no approval.
-    async fn set_lifecycle(
+    pub(crate) async fn set_lifecycle(
         &self,
         revision: &PackageRevision,
         to: Lifecycle,
@@ -432,12 +441,13 @@ impl Operations for World<'_> {
         let Some(found) = self.unchanged(revision).await? else {
             return Err(conflict(format!("package revision {name:?} is gone")));
         };
+        ensure_newest(self.variant, self.objects).await?;
         let _turn = self.turn(&name).await?;
         let moved = self.store.porch.replace(&found.with_lifecycle(to)).await;
         Ok(moved.map_err(|error| self.told(&error, &name))?.into_object())
     }
 
-    async fn delete(&self, revision: &PackageRevision) -> Result<(), Failure> {
+    pub(crate) async fn delete(&self, revision: &PackageRevision) -> Result<(), Failure> {
         let name = revision.name_any();
         // A repository that the server cannot read has no revisions in lists. They are not deleted
         // for that.
@@ -452,13 +462,17 @@ impl Operations for World<'_> {
         }
     }
 
-    async fn set_metadata(&self, revision: &PackageRevision, wanted: ObjectMeta) -> Result<(), Failure> {
+    pub(crate) async fn set_metadata(
+        &self,
+        revision: &PackageRevision,
+        wanted: ObjectMeta,
+    ) -> Result<(), Failure> {
         let name = revision.name_any();
         let Some(found) = self.get(&name).await? else { return Ok(()) };
         self.write_metadata(found, wanted, &name).await
     }
 
-    async fn compute<T: Send + 'static>(
+    pub(crate) async fn compute<T: Send + 'static>(
         &self,
         revision: &str,
         work: impl FnOnce() -> T + Send + 'static,
@@ -469,6 +483,19 @@ impl Operations for World<'_> {
                 format!("work on {revision:?} failed with an internal error; see the log of the service");
             VariantError::Other(text).into()
         })
+    }
+
+    /// Returns the merge strategy for updates. The validation has already rejected an unknown one.
+    pub(super) fn strategy(&self) -> Strategy {
+        let given = self.variant.spec.update_strategy.as_deref().unwrap_or_default();
+        given.parse().unwrap_or_default()
+    }
+
+    /// Returns the status entry of a revision that this reconcile did not render.
+    pub(crate) fn target(&self, name: &str) -> DownstreamTarget {
+        let status = self.variant.status.clone().unwrap_or_default();
+        let known = status.downstream_targets.iter().find(|target| target.name == name).cloned();
+        known.unwrap_or_else(|| DownstreamTarget { name: name.to_owned(), ..DownstreamTarget::default() })
     }
 }
 
