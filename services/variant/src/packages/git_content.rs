@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::{Repository, ResourceExt as _, RevisionRecord};
+use groundwork_api::metadata::annotation;
+use groundwork_api::{Map, Repository, ResourceExt as _, RevisionRecord};
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects};
 use groundwork_packages::git::{
@@ -60,6 +61,13 @@ impl Content for GitContent<'_> {
             staged.keep_failures(keeps).commit(&actor)
         });
         let Committed { revision, status, error } = saved.await.map_err(|error| refused(&error))?;
+        // With the mark, the variant could delete the draft together with what was saved here.
+        let present = present.map(|mut present| {
+            let mut annotations = (*present.attributes.annotations).clone();
+            annotations.remove(annotation::UNFINISHED);
+            present.attributes.annotations = Map::unless_empty(annotations);
+            present
+        });
         self.tell(&repository, &revision, present).await?;
         Ok(Saved { version: revision.version(), status, error })
     }
